@@ -217,14 +217,10 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := engine.DataFormat.Check(fsys.OS(), x.dataDir); err != nil {
+	source, err := engine.OpenLog(fsys.OS(), x.dataDir)
+	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(x.dataDir, fsys.FormatFile)); err != nil {
-		return fmt.Errorf("%s is not a data directory of an engine: %w", cli.Printable(x.dataDir), err)
-	}
-	source := retained.OpenFolders(fsys.OS(), filepath.Join(x.dataDir, engine.HistoryDir),
-		filepath.Join(x.dataDir, engine.LogDir))
 	r, err := source.NewReader(q)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/backtest"
 	"github.com/sloengine/sloengine/cmd/sloengine/brokers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
@@ -37,7 +38,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s), newImport(s),
 		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), remote.NewBlindSpots(s),
-		newBackup(s), newRestore(s), newExport(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
+		newBackup(s), newRestore(s), newExport(s), backtest.New(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
 		brokers.NewKafka(s), brokers.NewOutbox(s),
 	)
 	root.AddCommand(remote.Commands(s)...)

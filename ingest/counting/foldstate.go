@@ -25,6 +25,9 @@ type FoldState struct {
 	Positions *position.Book
 	Counters  *counter.Table // nil: a part of the log is read, and no source goes on from it
 	Tracing   *Tracing       // nil: no traces are remembered
+
+	// Wants selects the events that are folded; nil selects all. An engine folds all.
+	Wants func(*event.View) bool
 }
 
 // PositionsPart is the part of a checkpoint that holds the positions of sources, and CountersPart that of counters.
@@ -55,6 +58,9 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			s.Fold.Covers(spans(events.Covers), events.Whole)
 		}
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
+			if s.Wants != nil && !s.Wants(v) {
+				return nil
+			}
 			mode := fold.Live
 			if backfill {
 				mode = fold.Backfill
@@ -64,6 +70,9 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	case record.TypeReplay:
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
+			if s.Wants != nil && !s.Wants(v) {
+				return nil
+			}
 			return s.Fold.Apply(rec.Time, fold.Replay, v)
 		}, refuse)
 	case record.TypeDropped:

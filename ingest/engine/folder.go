@@ -103,6 +103,22 @@ func (e *Engine) newHistory() *retained.Store {
 	})
 }
 
+// OpenLog reads the log of a data folder and its history, without the lock of an engine that may be running. It changes
+// nothing.
+func OpenLog(f fsys.FS, dir string) (*retained.Source, error) {
+	if err := DataFormat.Check(f, dir); err != nil {
+		return nil, err
+	}
+	mark, err := f.Open(filepath.Join(dir, fsys.FormatFile))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not the data directory of an engine: %w", dir, err)
+	}
+	if err := mark.Close(); err != nil {
+		return nil, err
+	}
+	return retained.OpenFolders(f, filepath.Join(dir, HistoryDir), filepath.Join(dir, LogDir)), nil
+}
+
 // History is the retained log. Its bounds are zero until Run.
 func (e *Engine) History() *retained.Store { return e.history }
 

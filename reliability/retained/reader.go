@@ -505,3 +505,16 @@ func (s *Source) Reach() (Stats, error) {
 	files, err := s.files()
 	return stats(files), err
 }
+
+// LastRule is the number of the last retained record of Options.RuleType, 0 without one, and that of the record behind
+// all that is retained, 0 if nothing is. A later rule is in the log.
+func (s *Source) LastRule() (rule, next uint64, err error) {
+	files, err := s.files()
+	for _, f := range files {
+		next = max(next, f.Next)
+		if n := len(f.Rules); f.err == nil && n > 0 {
+			rule = f.Rules[n-1]
+		}
+	}
+	return rule, next, err
+}

@@ -1,0 +1,133 @@
+package backtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
+)
+
+// outages writes two days of an order a second, all of which fail in two spans: at 10:00 of the first day for 20
+// minutes, and at 23:00 for five.
+func outages(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.start(began, load(t, shop))
+	at := func(h, m int) time.Time { return began.Add(time.Duration(60*h+m) * time.Minute) }
+	for now := began.Add(10 * time.Second); now.Before(at(48, 0)); now = now.Add(10 * time.Second) {
+		e := &event.Event{Service: "shop", Type: "order", Time: now.Add(-time.Second), Count: 10}
+		if !now.Before(at(10, 0)) && now.Before(at(10, 20)) || !now.Before(at(23, 0)) && now.Before(at(23, 5)) {
+			e.Outcome = event.Failure
+		}
+		e.Set("bank", "b")
+		w.event(e)
+		w.flush(now.Add(-time.Millisecond))
+	}
+	w.beat(at(48, 0), record.BeatStop)
+	w.save()
+	return w
+}
+
+func run(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c := New(cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs(args)
+	err = c.ExecuteContext(t.Context())
+	return stdout.String(), err
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestBeforeAndAfter(t *testing.T) {
+	w := outages(t)
+	spec := file(t, "new.yaml", strings.Replace(shop, "objective: 99.5", "objective: 60", 1))
+	incidents := file(t, "incidents.json", `[{"id":"one","service":"shop","slos":["shop/checkout"],`+
+		`"onset":"2026-11-02T10:00:00Z","end":"2026-11-02T10:20:00Z"}]`)
+	args := []string{"-f", spec, "--data-dir", w.dir, "--from", began.Add(warmUp).Format(time.RFC3339), "--to",
+		began.Add(48 * time.Hour).Format(time.RFC3339), "--incidents", incidents}
+	out, err := run(t, append(args, "-o", "json")...)
+	require.NoError(t, err)
+	var r Result
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, "shop/checkout", r.Subjects[0].ID)
+	before, after := r.Subjects[0].Before, r.Subjects[0].After
+	require.Equal(t, []string{"99.5", "60"}, []string{before.Objective, after.Objective})
+
+	require.Equal(t, 1.0, *before.Score.Recall)
+	require.GreaterOrEqual(t, before.Score.Pages, 2)
+	require.Equal(t, 1, before.Score.Incidents)
+	require.Less(t, *before.Score.Precision, 1.0, "the page at 23:00 has no incident")
+	require.Positive(t, before.Score.NightPages)
+	require.Less(t, *before.Score.Detection, 300.0)
+	require.Positive(t, *before.Score.Detection)
+	require.Zero(t, after.Score.Pages, "2.5 budgets at most cannot page")
+	require.Zero(t, *after.Score.Recall)
+	require.Nil(t, after.Score.Precision)
+
+	require.Len(t, before.Days, 2)
+	require.InDelta(t, 1-1500.0/172800/0.005, *before.Days[1].Remaining, 0.01, "25 of 2,880 minutes failed")
+	require.InDelta(t, 2.0/7, before.Days[1].Coverage, 0.01, "of seven days two are in the log")
+	require.Contains(t, strings.Join(r.Notes, "\n"), "The log begins at 2026-11-02T00:00:00Z")
+	require.Empty(t, r.Missing)
+
+	for format, want := range map[string]string{
+		"table": "shop/checkout: error budget left", "markdown": "### shop/checkout: alerts", "html": "<h2>shop/checkout</h2>",
+	} {
+		out, err := run(t, append(args, "-o", format)...)
+		require.NoError(t, err)
+		require.Contains(t, out, want)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	w := outages(t)
+	good := file(t, "spec.yaml", shop)
+	other := file(t, "other.yaml", strings.ReplaceAll(shop, "service: shop", "service: bank"))
+	none := file(t, "none.yaml", strings.ReplaceAll(shop, `type="order"`, `type="odrer"`))
+	broken := file(t, "incidents.json", `{"id":"one"}`)
+	timeless := file(t, "incidents.json", `[{"id":"one"}]`)
+	from, to := "2026-11-02T09:00:00Z", "2026-11-02T11:00:00Z"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-f", good}, "set --data-dir"},
+		{[]string{"-f", good, "--data-dir", t.TempDir()}, "not the data directory"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--from", to, "--to", from}, "is empty"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--from", "soon"}, "want an age such as 30d"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--zone", "Mars"}, "--zone"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-03T00:00:00Z"},
+			"has no record from"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--from", "2026-11-05T00:00:00Z", "--to", "2026-11-06T00:00:00Z"},
+			"did not run from"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--incidents", broken}, "want a JSON array"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--incidents", timeless}, "has no onset"},
+	} {
+		_, err := run(t, c.args...)
+		require.ErrorContains(t, err, c.want, "%s", c.args)
+	}
+	for spec, want := range map[string]string{
+		other: "The log has no event of service bank. It has events of: shop.",
+		none:  "shop/checkout matched none of the",
+	} {
+		out, err := run(t, "-f", spec, "--data-dir", w.dir, "--from", from, "--to", to)
+		require.NoError(t, err)
+		require.Contains(t, out, want)
+	}
+}

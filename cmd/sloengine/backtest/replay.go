@@ -1,0 +1,467 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
+)
+
+const (
+	// warmUp is how long before the asked range alerts are evaluated, so that one that fires at its begin is known to
+	// have fired before.
+	warmUp = 6 * time.Hour
+	// upGrace is how long after its last record an engine still runs: an idle one writes a record every ten seconds.
+	upGrace = 12 * time.Second
+	// maxAlerts bounds the alerts that are remembered of one spec. Further ones are counted.
+	maxAlerts = 20_000
+	// grace is that of the alert states of an engine: see state.Options.
+	grace = 2 * time.Minute
+)
+
+// replay is what is tried on which past.
+type replay struct {
+	source   *retained.Source
+	from, to time.Time
+	interval time.Duration
+	alerts   alerts.Options
+	zone     *time.Location // of days
+	progress func(share float64)
+	step     func(*lane, *sla.Report) // sees every report after its alerts; nil: nothing does
+
+	lanes    []*lane
+	tallies  []*tally
+	book     *incident.Book
+	services map[string]uint64 // events of each service in the log
+	last     string            // service of the last event
+	count    uint64            // of its events, not yet in services
+
+	first, end time.Time // receive times of the first and the last record
+	events     uint64
+	records    uint64
+	broken     uint64 // records that could not be applied
+	ticks      int
+	down       int // ticks at which the engine was not up
+	gaps       []retained.Gap
+	moreGaps   int
+}
+
+// tally is a fold, of all specs that count the same.
+type tally struct {
+	cfg      *fold.Config
+	state    counting.FoldState
+	services map[string]bool
+	asked    fold.Request
+	sums     *fold.Sums // the answer to asked; nil if a record came since
+}
+
+// lane is one spec with its evaluator and its alerts.
+type lane struct {
+	name    string
+	spec    *spec.Spec
+	tally   *tally
+	eval    *evaluator.Evaluator
+	machine *state.Machine
+	days    map[string][]Day
+	seen    map[slo.ID]uint64 // valid events, as of the last report
+	firing  map[string]int    // into alerts, by fingerprint
+	alerts  []Alert
+	more    int // alerts that were not remembered
+}
+
+// add prepares a spec. Specs that count the same share a fold.
+func (r *replay) add(name string, sp *spec.Spec) error {
+	in := counting.Inputs(sp)
+	cfg, err := evaluator.Compile(in)
+	if err != nil {
+		return err
+	}
+	l := &lane{name: name, spec: sp, days: map[string][]Day{}, seen: map[slo.ID]uint64{}, firing: map[string]int{}}
+	for _, t := range r.tallies {
+		if t.join(cfg) {
+			l.tally = t
+			break
+		}
+	}
+	if l.tally == nil {
+		l.tally = &tally{cfg: cfg}
+		r.tallies = append(r.tallies, l.tally)
+	}
+	if l.eval, err = evaluator.New(evaluator.Options{Source: l.sums, Interval: r.interval}); err != nil {
+		return err
+	}
+	if err := l.eval.SetSpec(in); err != nil {
+		return err
+	}
+	r.lanes = append(r.lanes, l)
+	return l.restart(r)
+}
+
+// restart makes alert states as an engine does that starts: with what outlives a restart.
+func (l *lane) restart(r *replay) (err error) {
+	was := l.machine
+	l.machine, err = state.New(state.Options{
+		Alerts: r.alerts, Grace: max(grace, 4*r.interval), KeepResolved: r.interval, MaxResolved: 1,
+	})
+	if err != nil || was == nil || was.View().Time.IsZero() {
+		return err
+	}
+	return l.machine.Restore(was.Snapshot())
+}
+
+// join adds a config to what is counted, unless the two count something different under one name.
+func (t *tally) join(cfg *fold.Config) bool {
+	merged := *t.cfg
+	merged.Indicators, merged.Services = slices.Clone(merged.Indicators), slices.Clone(merged.Services)
+	for _, ind := range cfg.Indicators {
+		i := slices.IndexFunc(merged.Indicators, func(x fold.Indicator) bool { return x.ID == ind.ID })
+		if i < 0 {
+			merged.Indicators = append(merged.Indicators, ind)
+			continue
+		}
+		have := &merged.Indicators[i]
+		longest := max(have.Retention, ind.Retention)
+		have.Retention, ind.Retention, have.Was, ind.Was = longest, longest, "", ""
+		if !reflect.DeepEqual(*have, ind) {
+			return false
+		}
+	}
+	for _, s := range cfg.Services {
+		i := slices.IndexFunc(merged.Services, func(x fold.Service) bool { return x.Name == s.Name })
+		if i < 0 {
+			merged.Services = append(merged.Services, s)
+			continue
+		}
+		have := &merged.Services[i]
+		buckets := slices.Concat(have.Buckets, s.Buckets)
+		slices.Sort(buckets)
+		have.Buckets = slices.Compact(buckets)
+		s.Buckets = have.Buckets
+		if !reflect.DeepEqual(*have, s) {
+			return false
+		}
+	}
+	slices.SortFunc(merged.Indicators, func(a, b fold.Indicator) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(merged.Services, func(a, b fold.Service) int { return strings.Compare(a.Name, b.Name) })
+	t.cfg = &merged
+	return true
+}
+
+// sums answers an evaluator. Specs that share a fold and ask for the same share the answer.
+func (l *lane) sums(_ context.Context, req fold.Request) (*fold.Sums, error) {
+	t := l.tally
+	if t.sums == nil || !reflect.DeepEqual(t.asked, req) {
+		t.asked, t.sums = req, t.state.Fold.Sums(req)
+	}
+	return t.sums, nil
+}
+
+// history is how long before the range records are read: the longest window of a spec.
+func (r *replay) history() time.Duration {
+	longest := warmUp
+	for _, t := range r.tallies {
+		for i := range t.cfg.Indicators {
+			longest = max(longest, t.cfg.Indicators[i].Retention)
+		}
+	}
+	return longest
+}
+
+// run replays the log. The range ends with the log at the latest.
+func (r *replay) run(ctx context.Context) (err error) {
+	r.book, r.services = incident.NewBook(), map[string]uint64{}
+	for _, t := range r.tallies {
+		if t.state.Fold, err = fold.New(fold.Options{}); err != nil {
+			return err
+		}
+		t.services = map[string]bool{}
+		for _, s := range t.cfg.Services {
+			t.services[s.Name] = true
+		}
+		t.state.Incidents, t.state.Positions = incident.NewBook(), position.NewBook()
+		t.state.Wants = func(v *event.View) bool { return r.noted(t, v) }
+	}
+	reader, err := r.source.NewReader(retained.Query{
+		ReceivedFrom: r.from.Add(-r.history()).UnixNano(), ReceivedTo: r.to.UnixNano() + 1,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	next := r.from.Add(-warmUp).Truncate(r.interval).UnixNano()
+	var rec wal.Record
+	up := true
+	for {
+		if r.records&1023 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		ok, err := reader.Next(&rec)
+		if err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		if !ok {
+			break
+		}
+		if next, err = r.evaluate(ctx, next, rec.Time, up); err != nil {
+			return err
+		}
+		if up, err = r.apply(&rec); err != nil {
+			return err
+		}
+	}
+	r.note()
+	r.gaps, r.moreGaps = reader.Gaps()
+	if r.records == 0 {
+		return nil
+	}
+	_, err = r.evaluate(ctx, next, min(r.to.UnixNano(), r.end.Add(upGrace).UnixNano()), up)
+	return err
+}
+
+// apply applies a record to all folds, and reports whether the engine runs behind it.
+func (r *replay) apply(rec *wal.Record) (up bool, err error) {
+	at := time.Unix(0, rec.Time).UTC()
+	if r.records == 0 {
+		r.first = at
+		for _, t := range r.tallies { // Compile has checked the configs
+			t.state.Fold.Advance(rec.Time, fold.Tick)
+			_ = t.state.Fold.SetConfig(t.cfg, rec.Time)
+		}
+	}
+	r.records++
+	r.end = at
+	switch rec.Type {
+	case record.TypeConfig:
+		return true, nil // the specs that are tried hold all the time
+	case record.TypeIncident:
+		r.book.Advance(at)
+		if r.book.Apply(at, rec.Payload) != nil {
+			r.broken++
+		}
+		return true, nil
+	}
+	for i, t := range r.tallies {
+		t.sums = nil
+		if t.state.Apply(*rec, func(int, []byte, string) {}) != nil && i == 0 {
+			r.broken++
+		}
+	}
+	if rec.Type != record.TypeHeartbeat {
+		return true, nil
+	}
+	beat, err := record.ParseBeat(rec.Payload)
+	if err != nil {
+		return true, nil // it is among the broken ones
+	}
+	if beat == record.BeatStart {
+		for _, l := range r.lanes {
+			if err := l.restart(r); err != nil {
+				return true, err
+			}
+		}
+	}
+	return beat != record.BeatStop, nil
+}
+
+// noted counts the events of services, and reports whether a fold is interested in an event.
+func (r *replay) noted(t *tally, v *event.View) bool {
+	if t == r.tallies[0] {
+		if string(v.Service) != r.last {
+			r.note()
+			r.last = string(v.Service)
+		}
+		r.count++
+	}
+	return t.services[string(v.Service)]
+}
+
+// note adds up the events of the last service.
+func (r *replay) note() {
+	if r.count > 0 {
+		r.services[r.last] += r.count
+		r.events += r.count
+		r.count = 0
+	}
+}
+
+// evaluate makes the ticks before a record, and returns the time of the next one. A tick sees what was received up to
+// its time. An engine that is down makes none.
+func (r *replay) evaluate(ctx context.Context, next, until int64, up bool) (int64, error) {
+	for ; next < until; next += int64(r.interval) {
+		if r.records == 0 {
+			continue
+		}
+		if !up || next-r.end.UnixNano() > int64(upGrace) {
+			if next >= r.from.UnixNano() {
+				r.down++
+			}
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return next, err
+		}
+		now := time.Unix(0, next).UTC()
+		for _, l := range r.lanes {
+			report, err := l.eval.Tick(ctx, now)
+			if err != nil {
+				return next, err
+			}
+			l.take(r, report)
+		}
+		if !now.Before(r.from) {
+			r.ticks++
+		}
+		if r.progress != nil && r.ticks%1000 == 0 {
+			r.progress(float64(now.Sub(r.from)) / float64(r.to.Sub(r.from)))
+		}
+	}
+	return next, nil
+}
+
+// take steps the alerts of a spec, and remembers what they did and, once a day, the budgets.
+func (l *lane) take(r *replay, report *sla.Report) {
+	for _, t := range l.machine.Step(report) {
+		switch {
+		case t.To == state.Firing && len(l.alerts) == maxAlerts:
+			l.more++
+		case t.To == state.Firing:
+			l.firing[t.Alert.Fingerprint] = len(l.alerts)
+			l.alerts = append(l.alerts, newAlert(&t.Alert, t.Time, r.from))
+		case t.From == state.Firing:
+			if i, ok := l.firing[t.Alert.Fingerprint]; ok {
+				end := t.Time
+				l.alerts[i].End = &end
+				delete(l.firing, t.Alert.Fingerprint)
+			}
+		}
+	}
+	if r.step != nil {
+		r.step(l, report)
+	}
+	if report.Time.Before(r.from) {
+		return
+	}
+	day := report.Time.In(r.zone).Format(time.DateOnly)
+	clear(l.seen)
+	for i := range report.SLOs {
+		x := &report.SLOs[i]
+		id := string(x.SLO.ID)
+		l.seen[x.SLO.ID] += x.Total.Valid() + x.Backfilled.Valid()
+		if x.Informative {
+			continue
+		}
+		list := l.days[id]
+		switch n := len(list) - 1; {
+		case n < 0 || list[n].Date != day:
+			l.days[id] = append(list, newDay(day, report.Time, x))
+		case list[n].at.Before(report.Time) || worse(x, &list[n]): // the last report of a day, of its worst group
+			list[n] = newDay(day, report.Time, x)
+		}
+	}
+}
+
+// uncounted lists the SLOs that the engine does not evaluate, since they are on series of a Prometheus.
+func (l *lane) uncounted() (ids []string) {
+	for _, s := range l.spec.SLOs {
+		if s.Indicator.RulesOnly() {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	return ids
+}
+
+// newestSpec finds the spec in the last config record of a log; "" if it has no whole spec. It is not found if the log
+// has no config record.
+func newestSpec(ctx context.Context, source *retained.Source) (text string, found bool, err error) {
+	rule, next, err := source.LastRule()
+	if err != nil {
+		return "", false, err
+	}
+	text, found, err = lastSpec(ctx, source, retained.Query{From: next})
+	if err != nil || found || rule == 0 {
+		return text, found, err
+	}
+	return lastSpec(ctx, source, retained.Query{From: rule, To: rule + 1})
+}
+
+func lastSpec(ctx context.Context, source *retained.Source, q retained.Query) (text string, found bool, err error) {
+	reader, err := source.NewReader(q)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	var rec wal.Record
+	for ctx.Err() == nil {
+		ok, err := reader.Next(&rec)
+		if err != nil {
+			return "", false, fmt.Errorf("read the log: %w", err)
+		}
+		if !ok {
+			return text, found, nil
+		}
+		if rec.Type != record.TypeConfig {
+			continue
+		}
+		if text, err = counting.SpecOf(rec.Payload); err != nil {
+			return "", false, fmt.Errorf("record %d: %w", rec.Seq, err)
+		}
+		found = true
+	}
+	return "", false, ctx.Err()
+}
+
+// only is a spec without what the candidate does not have.
+func only(sp, candidate *spec.Spec) *spec.Spec {
+	out := *sp
+	wanted := map[slo.ID]bool{}
+	for _, s := range candidate.SLOs {
+		wanted[s.ID] = true
+		if s.Was != "" {
+			wanted[s.Was] = true
+		}
+	}
+	services := map[string]bool{}
+	for _, s := range candidate.Services {
+		services[s.Name] = true
+	}
+	out.Agreements = slices.DeleteFunc(slices.Clone(sp.Agreements), func(a *sla.Agreement) bool {
+		return !slices.ContainsFunc(candidate.Agreements, func(b *sla.Agreement) bool {
+			return a.Service == b.Service && a.Name == b.Name
+		})
+	})
+	for _, a := range out.Agreements {
+		for _, c := range a.Components {
+			wanted[c.SLO] = true
+		}
+	}
+	out.SLOs = slices.DeleteFunc(slices.Clone(sp.SLOs), func(s *slo.SLO) bool { return !wanted[s.ID] })
+	out.Thresholds = slices.DeleteFunc(slices.Clone(sp.Thresholds), func(t *slo.Threshold) bool {
+		return !slices.ContainsFunc(candidate.Thresholds, func(b *slo.Threshold) bool {
+			return t.Service == b.Service && t.Name == b.Name
+		})
+	})
+	out.Services = slices.DeleteFunc(slices.Clone(sp.Services), func(s spec.Service) bool { return !services[s.Name] })
+	return &out
+}
+
+// known are the services of the log, sorted.
+func (r *replay) known() []string { return slices.Sorted(maps.Keys(r.services)) }

@@ -1,0 +1,150 @@
+package backtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/sla"
+)
+
+const shop = `version: sloengine/v1
+service: shop
+slos:
+  - name: checkout
+    objective: 99.5
+    window: 7d
+    group_by: [bank]
+    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
+  - name: latency
+    objective: 95
+    window: 7d
+    indicator: {latency: {valid: '{type="order"}', threshold: 1s}}
+  - name: minutes
+    objective: 99
+    window: 7d
+    budgeting: {timeslices: {slice: 1m, target: 95}}
+    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
+slas:
+  - name: gold
+    window: 7d
+    score: attainment
+    components: {latency: {slo: latency, weight: 1}, minutes: {slo: minutes, weight: 1}}
+    alerts: {warning: 95, critical: 90}
+`
+
+// statesOf are the alerts of a machine, to be compared.
+func statesOf(m *state.Machine) string {
+	v := m.View()
+	type one struct {
+		Fingerprint        string
+		State              state.State
+		Value              float64
+		Since, Fired, Done time.Time
+		Bad                time.Time
+	}
+	out := []one{}
+	for _, a := range v.Active {
+		out = append(out, one{a.Fingerprint, a.State, a.Value, a.ActiveSince, a.FiredAt, a.ResolvedAt, a.FirstBad})
+	}
+	text, err := json.MarshalIndent(out, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(string(text), len(v.Held))
+}
+
+// TestReplayEqualsTheEngine runs an engine over a week of random traffic with late events, failures, restarts and
+// kills, and replays its log: at every tick the alerts are the same, with their times and values.
+func TestReplayEqualsTheEngine(t *testing.T) {
+	days := 7
+	if testing.Short() {
+		days = 2
+	}
+	const interval = 10 * time.Second
+	sp := load(t, shop)
+	w, rng := newWorld(t), rand.New(rand.NewPCG(1, 2))
+	w.engine(sp)
+	w.start(began, sp)
+	seen := map[time.Time]string{}
+	end := began.Add(time.Duration(days) * 24 * time.Hour)
+	failing, slow, kills := 0.0, 0.0, 0
+	for now := began.Add(interval); now.Before(end); now = now.Add(interval) {
+		if rng.IntN(700) == 0 {
+			failing = []float64{0, 0, 0.02, 0.1, 0.6}[rng.IntN(5)]
+			slow = []float64{0, 0.02, 0.3}[rng.IntN(3)]
+		}
+		switch rng.IntN(4000) {
+		case 0: // a restart
+			w.beat(now.Add(-time.Second), record.BeatStop)
+			now = now.Add(time.Duration(1+rng.IntN(60)) * interval)
+			w.engine(sp)
+			w.start(now.Add(-5*time.Second), sp)
+		case 1: // a kill, and some minutes until somebody starts it again
+			kills++
+			now = now.Add(time.Duration(3+rng.IntN(60)) * interval)
+			w.engine(sp)
+			w.start(now.Add(-5*time.Second), sp)
+		}
+		busy := rng.IntN(10) > 0
+		for range rng.IntN(8) {
+			if !busy {
+				break
+			}
+			at := now.Add(-time.Duration(rng.IntN(9000)) * time.Millisecond)
+			if rng.IntN(20) == 0 {
+				at = at.Add(-time.Duration(rng.IntN(7200)) * time.Second)
+			}
+			e := &event.Event{Service: "shop", Type: "order", Time: at, Count: 1, HasDuration: true,
+				Duration: time.Duration(rng.IntN(900)) * time.Millisecond}
+			e.Set("bank", fmt.Sprint("b", rng.IntN(3)))
+			if rng.Float64() < failing {
+				e.Outcome = event.Failure
+			}
+			if rng.Float64() < slow {
+				e.Duration = 3 * time.Second
+			}
+			w.event(e)
+		}
+		w.flush(now.Add(-time.Duration(1+rng.IntN(900)) * time.Millisecond))
+		if now.Sub(w.last) >= interval-time.Second {
+			w.beat(now.Add(-time.Millisecond), record.BeatTick)
+		}
+		w.tick(now)
+		seen[now] = statesOf(w.machine)
+	}
+	require.Zero(t, w.refused)
+
+	r := w.replay(began.Add(warmUp), end, sp)
+	different, fired, extra := 0, 0, 0
+	r.step = func(l *lane, report *sla.Report) {
+		want, ok := seen[report.Time]
+		switch got := statesOf(l.machine); {
+		case !ok:
+			extra++
+		case got != want:
+			if different++; different < 4 {
+				require.Equal(t, want, got, "%s", report.Time)
+			}
+		}
+		delete(seen, report.Time)
+	}
+	require.NoError(t, r.run(t.Context()))
+	for _, a := range r.lanes[0].alerts {
+		if a.End != nil {
+			fired++
+		}
+	}
+	require.Zero(t, different)
+	require.LessOrEqual(t, extra, kills+1, "at the first record; the log does not tell within how many seconds of its last record a kill came")
+	require.Empty(t, seen, "every tick is replayed")
+	require.Greater(t, fired, 5)
+	t.Logf("%d ticks, %d alerts, %d events", r.ticks, len(r.lanes[0].alerts), r.events)
+}
