@@ -120,7 +120,8 @@ func alertLines(a template.Alert, room int) string {
 		}
 	}
 	for _, line := range [][2]string{
-		{"Impact", a.Labels[series.LabelImpact]}, {"Also affected", a.Annotations["affected"]},
+		{"Impact", a.Labels[series.LabelImpact]},
+		{"Why", a.Annotations[state.AnnotationWhy]}, {"Also affected", a.Annotations["affected"]},
 		{"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
 		{"Runbook", a.Annotations["runbook_url"]}, {"Alert", a.Annotations["alert"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},

@@ -65,6 +65,14 @@ func TestLinksToTraces(t *testing.T) {
 		`?a=1&amp;b=2">trace</a> <a href="https://tempo.example/trace/`+strings.Repeat("2", 32)+
 		`?a=1&amp;b=2">trace</a> <a href="#ZgotmplZ">trace</a></p>`)
 
+	alert.Annotations["why"] = "Without bank=<X> it would be 1."
+	require.Contains(t, alertLines(alert, 500), "Why: Without bank=<X> it would be 1.\n")
+	data.Alerts = template.Alerts{alert}
+	mail, err = templates.ExecuteHTMLString(`{{ template "email.default.html" . }}`, data)
+	require.NoError(t, err)
+	require.Contains(t, mail, "<p>Without bank=&lt;X&gt; it would be 1.</p>")
+	delete(alert.Annotations, "why")
+
 	require.Contains(t, alertLines(alert, 180), "Failing traces: "+link("1")+" "+link("2")+"\n")
 	require.Contains(t, alertLines(alert, 120), "Failing traces: "+link("1")+"\n")
 	require.NotContains(t, alertLines(alert, 60), "traces")

@@ -48,6 +48,7 @@ const templates = `
 {{ with .Annotations.description }}<p>{{ . }}</p>{{ end }}
 {{ with .Labels.slo_impact }}<p>Impact: {{ . }}</p>{{ end }}
 {{ with .Annotations.affected }}<p>Also affected: {{ . }}</p>{{ end }}
+{{ with .Annotations.` + state.AnnotationWhy + ` }}<p>{{ . }}</p>{{ end }}
 <p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · {{ end }}{{ end }}
 {{- with .Annotations.incident }}<a href="{{ . }}">Incident</a> · {{ end }}
 {{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}

@@ -61,6 +61,9 @@ type Alert struct {
 	// Traces are links to the last failing traces, the newest first, of an alert that fires and needs a person now.
 	Traces []string `json:"-"`
 
+	// Why is what is different about the bad events, likewise. It has values that came with events.
+	Why string `json:"-"`
+
 	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
 }
 
@@ -97,6 +100,13 @@ func (a *Alert) Show(escape func(value string) string) []alerts.Annotation {
 	if len(a.Traces) > 0 {
 		out = annotate(out, AnnotationTraces, strings.Join(a.Traces, " "))
 	}
+	if a.Why != "" {
+		why := a.Why
+		if escape != nil {
+			why = escape(why)
+		}
+		out = annotate(out, AnnotationWhy, why)
+	}
 	if a.live.PageURL == "" {
 		return out
 	}
@@ -120,6 +130,8 @@ const (
 	annotationPage = "alert" // links to the page of the alert
 	// AnnotationTraces links to failing traces, with spaces between the links.
 	AnnotationTraces = "failing_traces"
+	// AnnotationWhy says which value of an attribute makes events bad.
+	AnnotationWhy = "why"
 )
 
 // PagePath is the path of the page of an alert, below the address of the status page.

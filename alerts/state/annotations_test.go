@@ -1,6 +1,7 @@
 package state
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,11 +93,13 @@ func TestTracesOfAPage(t *testing.T) {
 	traffic := stream{rate: 100, from: start, incidents: []incident{{at, at.Add(3 * time.Hour), 0.5}}}
 	var asked []string
 	known := []string{"https://tempo.example/2", "https://tempo.example/1"}
+	why := "Without bank=X the burn rate would be 0.8 instead of 21."
 	m := newMachine(t, func(o *Options) {
 		o.Traces = func(id slo.ID, group slo.Group) []string {
 			asked = append(asked, string(id)+" "+group.Key())
 			return known
 		}
+		o.Why = func(slo.ID, slo.Group) string { return why }
 	})
 	step := func(after time.Duration) {
 		r := traffic.report(s, slo.Group{"MED"}, at.Add(after))
@@ -112,17 +115,21 @@ func TestTracesOfAPage(t *testing.T) {
 		if a.Urgent && a.State == Firing {
 			pages++
 			require.Equal(t, "https://tempo.example/2 https://tempo.example/1", annotation(a, AnnotationTraces))
+			require.Equal(t, why, annotation(a, AnnotationWhy))
+			require.Contains(t, a.Show(strings.ToUpper), alerts.Annotation{Name: AnnotationWhy, Value: strings.ToUpper(why)})
 			require.IsIncreasing(t, annotationNames(a.Annotations()), "they are sorted")
 		} else {
 			others++
-			require.Empty(t, annotation(a, AnnotationTraces))
+			require.Empty(t, annotation(a, AnnotationTraces)+annotation(a, AnnotationWhy))
 		}
 	}
 	require.Positive(t, pages)
 	require.Positive(t, others)
 
-	known = nil
+	was := why
+	known, why = nil, ""
 	step(15 * time.Minute)
+	require.Equal(t, was, annotation(m.View().Active[0], AnnotationWhy))
 	require.Equal(t, "https://tempo.example/2 https://tempo.example/1", annotation(m.View().Active[0], AnnotationTraces))
 }
 

@@ -145,7 +145,7 @@ func (m *Machine) publish() {
 				for _, a := range row.active {
 					if a != nil {
 						if a.State == Firing {
-							m.trace(&a.Alert)
+							m.explain(&a.Alert)
 							firing++
 						}
 						v.Active = append(v.Active, a.Alert)
@@ -168,14 +168,21 @@ func (m *Machine) publish() {
 	g[Resolved].Set(float64(len(v.Resolved)))
 }
 
-// trace gives an alert that needs a person now the links to the failing traces of its SLO. An alert keeps those that it
-// had last, also when it has resolved.
-func (m *Machine) trace(a *Alert) {
-	if m.opt.Traces == nil || !a.Urgent || a.SLO == "" {
+// explain gives an alert that needs a person now the links to the failing traces of its SLO, and what is different
+// about its bad events. An alert keeps those that it had last, also when it has resolved.
+func (m *Machine) explain(a *Alert) {
+	if !a.Urgent || a.SLO == "" {
 		return
 	}
-	if links := m.opt.Traces(a.SLO, a.Group); len(links) > 0 {
-		a.Traces = links
+	if m.opt.Traces != nil {
+		if links := m.opt.Traces(a.SLO, a.Group); len(links) > 0 {
+			a.Traces = links
+		}
+	}
+	if m.opt.Why != nil {
+		if why := m.opt.Why(a.SLO, a.Group); why != "" {
+			a.Why = why
+		}
 	}
 }
 

@@ -32,6 +32,10 @@ type Options struct {
 	// Nil: they are not known.
 	Traces func(id slo.ID, group slo.Group) []string
 
+	// Why says what is different about the bad events of a group of an SLO, or of all its groups with nil; "" if it is not
+	// known yet. It must not wait. Nil: it is never known.
+	Why func(id slo.ID, group slo.Group) string
+
 	Sending Sending
 
 	Metrics *Metrics // default: unregistered

@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var eventsBegin = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
@@ -29,6 +30,7 @@ var eventsBegin = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 type eventsWorld struct {
 	log    *wal.Log
 	store  *retained.Store
+	begin  time.Time
 	events []event.Event
 	seqs   []uint64
 }
@@ -39,7 +41,7 @@ func newEventsWorld(t testing.TB, segment int64) (*eventsWorld, *EventLog) {
 	log, err := wal.Open(wal.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "wal"), SegmentBytes: segment,
 		RuleType: record.TypeConfig})
 	require.NoError(t, err)
-	w := &eventsWorld{log: log, store: retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"),
+	w := &eventsWorld{begin: eventsBegin, log: log, store: retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"),
 		Log: log, Describe: record.Describe, RuleType: record.TypeConfig, Now: func() time.Time { return eventsBegin },
 		Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})}
 	w.store.SetBounds(retained.Bounds{Age: time.Hour, Bytes: 1 << 40})
@@ -51,7 +53,10 @@ func newEventsWorld(t testing.TB, segment int64) (*eventsWorld, *EventLog) {
 		require.NoError(t, log.Close())
 	})
 	specs := &Specs{}
-	specs.Use(&Spec{config: &fold.Config{Version: fold.ConfigVersion, Services: []fold.Service{{Name: "shop"}},
+	budget, err := slo.ParsePercent("99")
+	require.NoError(t, err)
+	sp := &spec.Spec{SLOs: []*slo.SLO{{ID: "shop/checkout", Objective: budget}}}
+	specs.Use(&Spec{Spec: sp, config: &fold.Config{Version: fold.ConfigVersion, Services: []fold.Service{{Name: "shop"}},
 		Indicators: []fold.Indicator{
 			{ID: "shop/checkout", Service: "shop", Kind: fold.Events, GroupBy: []string{"product"},
 				Bad: []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}},
@@ -66,8 +71,8 @@ func (w *eventsWorld) write(t testing.TB, records, each int, step time.Duration,
 	r := rand.New(rand.NewPCG(1, uint64(len(w.events))))
 	batch := make([]wal.Pending, 0, 100)
 	for k := range records {
-		payload := record.AppendHead(nil, each, &event.Batch{}, nil)
-		at := eventsBegin.Add(time.Duration(k) * step)
+		payload := record.AppendHead(nil, each, new(event.Batch), nil)
+		at := w.begin.Add(time.Duration(k) * step)
 		for i := range each {
 			e := event.Event{ID: fmt.Sprintf("%d-%d-%x", k, i, r.Uint64()), Service: "shop", Type: "order", Count: 1, Weight: 1,
 				Outcome: event.Success, Time: at.Add(-time.Duration(r.IntN(5000)) * time.Millisecond)}
@@ -197,6 +202,38 @@ func TestFindEventsRefuses(t *testing.T) {
 	cancel(io.ErrClosedPipe)
 	_, err = log.Find(ctx, &EventQuery{SLO: "shop/checkout", From: eventsBegin.Add(-time.Hour), To: eventsBegin.Add(time.Hour)})
 	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
+// What is different about the events of the last minutes is found in the background, once for many alerts.
+func TestReasons(t *testing.T) {
+	w, log := newEventsWorld(t, 1<<20)
+	w.begin = time.Now().Add(-10 * time.Minute)
+	w.write(t, 500, 4, time.Second, func(i int, e *event.Event) {
+		e.Set("product", []string{"A", "B"}[i%2])
+		e.Set("bank", fmt.Sprint("bank", i%10))
+		if i%20 == 3 {
+			e.Outcome = event.Failure
+		}
+	})
+	var text testkit.Buffer
+	r := NewReasons(log, slog.New(slog.NewTextHandler(&text, nil)))
+	require.Empty(t, r.Of("shop/checkout", nil), "it does not wait")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	testkit.Eventually(t, "a reason is found", func() bool { return r.Of("shop/checkout", nil) != "" })
+	require.Equal(t, "Without bank=bank3 the burn rate would be 1.11 instead of 6.", r.Of("shop/checkout", nil))
+	require.Empty(t, r.Of("shop/volume", nil))
+	require.Empty(t, r.Of("shop/checkout", slo.Group{"B"}))
+	testkit.Eventually(t, "of a group", func() bool { return r.Of("shop/checkout", slo.Group{"B"}) != "" })
+	require.Empty(t, r.Of("shop/volume", nil), "no event of it is bad")
+	require.Empty(t, text.String())
+	for i := range 2 * maxReasons {
+		require.Empty(t, r.Of(slo.ID(fmt.Sprint("shop/", i)), nil))
+	}
+	require.LessOrEqual(t, len(r.known), maxQueued+3, "what is not asked is not known")
+	cancel()
+	require.NoError(t, <-ended)
 }
 
 // withAttributes sets twelve attributes.

@@ -156,7 +156,7 @@ func (api *Handler) newEvents(s *slo.SLO, ask *counting.EventQuery, found *count
 		out.Since = &found.Since
 	}
 	if ask.Compare {
-		out.Compare = NewComparison(s, found)
+		out.Compare = newComparison(s, found)
 	}
 	return out
 }
@@ -185,24 +185,16 @@ func (api *Handler) eventList(s *slo.SLO, list []counting.FoundEvent) []v1.Found
 	return out
 }
 
-// NewComparison says what is different about the bad events of an SLO.
-func NewComparison(s *slo.SLO, found *counting.EventAnswer) *v1.EventComparison {
+// newComparison says what is different about the bad events of an SLO.
+func newComparison(s *slo.SLO, found *counting.EventAnswer) *v1.EventComparison {
 	budget := s.Objective.Budget()
-	out := &v1.EventComparison{Bad: found.BadSum, Good: found.GoodSum, Differences: []v1.AttributeDifference{}}
-	if n := found.BadSum + found.GoodSum; n > 0 {
-		out.Burn = found.BadSum / n / budget
-	}
+	out := &v1.EventComparison{Bad: found.BadSum, Good: found.GoodSum, Burn: found.Burn(budget), Text: found.Text(budget),
+		Differences: []v1.AttributeDifference{}}
 	for i := range found.Differences {
 		x := &found.Differences[i]
-		d := v1.AttributeDifference{Attribute: x.Attribute, Value: x.Value, Same: append([]string{}, x.Same...),
-			OfBad: x.OfBad, OfGood: x.OfGood, Lift: x.Lift, Burn: x.Without / budget, P: x.P}
-		out.Differences = append(out.Differences, d)
-		if i == 0 {
-			out.Text = fmt.Sprintf("Without %s the burn rate would be %.3g instead of %.3g.", x.Name(), d.Burn, out.Burn)
-		}
-	}
-	if out.Text == "" {
-		out.Text = "No attribute explains it."
+		out.Differences = append(out.Differences, v1.AttributeDifference{Attribute: x.Attribute, Value: x.Value,
+			Same: append([]string{}, x.Same...), OfBad: x.OfBad, OfGood: x.OfGood, Lift: x.Lift, Burn: x.Without / budget,
+			P: x.P})
 	}
 	return out
 }

@@ -180,7 +180,8 @@ func (b *builder) parts() (p parts, err error) {
 		return p, err
 	}
 	lookup := b.incidentLookup(p.storage, func() *sla.Report { return p.evaluation.Latest() }) // asked once it runs
-	if p.alerts, err = b.liveAlerts(lookup.Of, lookup.States, b.traceLinks(p.storage.traces)); err != nil {
+	p.alerts, err = b.liveAlerts(lookup.Of, lookup.States, b.traceLinks(p.storage.traces), p.storage.reasons.Of)
+	if err != nil {
 		return p, err
 	}
 	if p.evaluation, err = b.evaluation(p.storage, p.alerts); err != nil {

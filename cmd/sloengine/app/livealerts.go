@@ -106,6 +106,7 @@ func (b *builder) traceLinks(of *traces.Store) func(slo.ID, slo.Group) []string 
 
 func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool),
 	incidents func() ([]receivers.IncidentState, bool), traceLinks func(slo.ID, slo.Group) []string,
+	why func(slo.ID, slo.Group) string,
 ) (*liveAlerts, error) {
 	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
@@ -115,6 +116,7 @@ func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool),
 		KeepResolved: alertsKept,
 		Metrics:      state.NewMetrics(set),
 		Traces:       traceLinks,
+		Why:          why,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create alert states: %w", err)

@@ -48,7 +48,7 @@ func newEngineWorld(t *testing.T, dir, text string, now time.Time) *engineWorld 
 		Options: Options{DataDir: dir, Log: log}, settings: settings{config: c, first: &counting.Spec{Spec: &spec.Spec{}}},
 		front: &front{base: &url.URL{Host: "127.0.0.1:8080"}}, set: w.set, delivery: dispatch.NewMetrics(metrics.NewSet()),
 	}
-	w.liveAlerts, err = b.liveAlerts(nil, nil, nil)
+	w.liveAlerts, err = b.liveAlerts(nil, nil, nil, nil)
 	require.NoError(t, err)
 	return w
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest"
-	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
@@ -46,7 +45,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	auth, allow := in.auth, opt.Allow
 	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
 	opt.Traces, opt.Counters = p.storage.traces, p.sources.Counters
-	opt.Events = counting.NewEventLog(p.storage.engine.History().Source(), b.specs).Find
+	opt.Events = p.storage.events.Find
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
 		Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{

@@ -122,6 +122,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 		}))
 	}
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
+	g.start(ctx, "reasons of pages", after(ready, a.storage.reasons.Run))
 	if outlooks := a.evaluation.outlooks; outlooks != nil {
 		g.start(ctx, "forecasts", after(ready, outlooks.Run))
 	}

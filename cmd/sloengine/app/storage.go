@@ -43,6 +43,8 @@ type storage struct {
 	trail       *auditTrail
 	deadLetters *dlq.RangeStore
 	bounds      retained.Bounds // of the history
+	events      *counting.EventLog
+	reasons     *counting.Reasons // of pages
 }
 
 // storage locks the data directory first: what follows may write to it.
@@ -80,6 +82,8 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		return nil, err
 	}
 	b.group.addCloser("data directory", s.engine)
+	s.events = counting.NewEventLog(s.engine.History().Source(), b.specs)
+	s.reasons = counting.NewReasons(s.events, b.Log)
 	disk, err := fsys.Size(b.DataDir)
 	if err != nil {
 		return nil, err
