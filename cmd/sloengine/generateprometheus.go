@@ -311,8 +311,8 @@ func (f *generateFlags) pushRules(ctx context.Context, s cli.Streams) error {
 		if err := yaml.Unmarshal(rules.File("", set.groups), &file); err != nil {
 			return err
 		}
-		want[namespace] = file.Groups
-		p.Want(namespace, file.Groups, have[namespace])
+		want[namespace] = promapi.Parts(file.Groups)
+		p.Want(namespace, want[namespace], have[namespace])
 		return nil
 	})
 	if err != nil {

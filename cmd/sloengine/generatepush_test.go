@@ -77,6 +77,10 @@ func (r *fakeRuler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		r.requests = append(r.requests, "POST "+parts[0]+" "+g.Name)
+		if len(g.Rules) > 20 { // Mimir's default
+			http.Error(w, "per-user rules per rule group limit (limit: 20) exceeded", http.StatusBadRequest)
+			return
+		}
 		if status := r.fail["POST "+g.Name]; status != 0 {
 			http.Error(w, "per-user rules per rule group limit (limit: 2 actual: 9) exceeded", status)
 			return
@@ -105,6 +109,51 @@ func (r *fakeRuler) take() []string {
 	out := r.requests
 	r.requests = nil
 	return out
+}
+
+// Every rule arrives, in groups that Mimir accepts by default.
+func TestPushSplitsGroups(t *testing.T) {
+	t.Parallel()
+	r := &fakeRuler{groups: map[string]map[string]rulefmt.RuleGroup{}}
+	srv := httptest.NewServer(r)
+	defer srv.Close()
+	dir := t.TempDir()
+	file, auth, out := filepath.Join(dir, "spec.yaml"), filepath.Join(dir, "http.yaml"), filepath.Join(dir, "out")
+	require.NoError(t, os.WriteFile(file, []byte("version: sloengine/v1\nservice: shop\nslos:\n"+
+		"  - {name: checkout, objective: 99.9, indicator: {events: {bad: '{outcome=\"failure\"}'}}}\n"), 0o600))
+	require.NoError(t, os.WriteFile(auth, []byte("basic_auth: {username: me, password: secret}\n"), 0o600))
+	generate := func(more ...string) string {
+		var log bytes.Buffer
+		args := append([]string{"generate", "rules", "-f", file, "--profile", "full", "--from", "2026-11-01T00:00:00Z"},
+			more...)
+		require.Zero(t, run(t.Context(), args, nil, io.Discard, &log), log.String())
+		return log.String()
+	}
+	push := []string{"--push", "mimir", "--push-url", srv.URL, "--push-tenant", "team-a", "--push-http-config", auth}
+	generate(push...)
+	require.Contains(t, generate(push...), ": 0 rule groups added, 0 changed, 0 removed, ")
+	generate("--out", out)
+	files, err := filepath.Glob(filepath.Join(out, "rules", "*.yaml"))
+	require.NoError(t, err)
+	want, got, split := 0, 0, 0
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var set rulefmt.RuleGroups
+		require.NoError(t, yaml.Unmarshal(data, &set))
+		for _, g := range set.Groups {
+			if want += len(g.Rules); len(g.Rules) > 20 {
+				split++
+			}
+		}
+	}
+	for _, groups := range r.groups {
+		for _, g := range groups {
+			got += len(g.Rules)
+		}
+	}
+	require.Equal(t, want, got)
+	require.Greater(t, split, 1)
 }
 
 const pushedSLO = "version: sloengine/v1\nservice: shop\nslos:\n" +

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -32,6 +34,30 @@ type Ruler struct {
 
 // RuleGroup is a rule group as the API and rule files have it.
 type RuleGroup map[string]any
+
+// maxGroupRules is how many rules a Mimir with default limits accepts in a group.
+const maxGroupRules = 20
+
+// Parts splits groups that a Mimir with default limits refuses, in the order of their rules.
+func Parts(groups []RuleGroup) (out []RuleGroup) {
+	for _, g := range groups {
+		all, _ := g["rules"].([]any)
+		if len(all) <= maxGroupRules {
+			out = append(out, g)
+			continue
+		}
+		n := 0
+		for rules := range slices.Chunk(all, maxGroupRules) {
+			part := maps.Clone(g)
+			part["rules"] = rules
+			if n++; n > 1 { // no name of an SLO or agreement has a slash
+				part["name"] = fmt.Sprintf("%s/%d", groupName(g), n)
+			}
+			out = append(out, part)
+		}
+	}
+	return out
+}
 
 // Groups returns the rule groups of the tenant by namespace.
 func (r *Ruler) Groups(ctx context.Context) (groups map[string][]RuleGroup, err error) {
