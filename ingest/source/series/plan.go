@@ -86,6 +86,8 @@ type selector struct {
 func newPlan(u Unit, window time.Duration, external seriesLabels) (*plan, error) {
 	p := &plan{Unit: u, class: xxh3.HashString128(u.Stream)}
 	if u.Form != Counters {
+		p.total.ask, _ = external.query(u.Total)
+		p.part.ask, _ = external.query(u.Part)
 		return p, p.weigh(window)
 	}
 	var err error
@@ -106,18 +108,57 @@ func newSelector(text string, external seriesLabels) (selector, error) {
 	if s.matchers, err = parser.NewParser(parser.Options{}).ParseMetricSelector(text); err != nil {
 		return s, fmt.Errorf("selector %s: %w", text, err)
 	}
-	var ask []string
-	for _, m := range s.matchers {
-		if value := external.get(m.Name); value == "" {
-			ask = append(ask, m.String())
-		} else if !m.Matches(value) {
-			s.elsewhere = true
+	var own []*labels.Matcher
+	if own, s.elsewhere = external.own(s.matchers); len(own) < len(s.matchers) {
+		ask := make([]string, len(own))
+		for i, m := range own {
+			ask[i] = m.String()
 		}
-	}
-	if len(ask) < len(s.matchers) {
 		s.ask = "{" + strings.Join(ask, ",") + "}"
 	}
 	return s, nil
+}
+
+// own are the matchers that the server can judge. Elsewhere: the others exclude its external labels.
+func (l seriesLabels) own(all []*labels.Matcher) (own []*labels.Matcher, elsewhere bool) {
+	for _, m := range all {
+		if value := l.get(m.Name); value == "" {
+			own = append(own, m)
+		} else if !m.Matches(value) {
+			elsewhere = true
+		}
+	}
+	return own, elsewhere
+}
+
+// query is what the server is asked. Elsewhere: all of its selectors exclude the external labels. If only some do, they
+// select nothing, as in "a or b" and "a / b".
+func (l seriesLabels) query(text string) (ask string, elsewhere bool) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	if err != nil || len(l) == 0 {
+		return text, false // the server says what is wrong with it
+	}
+	selectors, excluded, changed := 0, 0, false
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		s, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		own, not := l.own(s.LabelMatchers)
+		selectors++
+		changed = changed || len(own) < len(s.LabelMatchers)
+		if not {
+			excluded++
+			own = append(own, labels.MustNewMatcher(labels.MatchEqual, l[0].name, ""),
+				labels.MustNewMatcher(labels.MatchNotEqual, l[0].name, ""))
+		}
+		s.LabelMatchers = own
+		return nil
+	})
+	if changed {
+		text = expr.String()
+	}
+	return text, selectors > 0 && excluded == selectors
 }
 
 // name is that of the metric; "" if the selector does not say one.

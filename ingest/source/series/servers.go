@@ -213,7 +213,7 @@ func (s *Source) units() []Unit {
 	names := s.all.labelNames()
 	out := make([]Unit, 0, len(units))
 	for _, u := range units {
-		if u.Form == Counters && s.external.excluded(u.Total) {
+		if s.external.excluded(&u) {
 			continue
 		}
 		u.base, u.Stream = u.Stream, s.all.names.Server(u.Stream, s.external.key())
@@ -252,9 +252,13 @@ func (l seriesLabels) groups(u *Unit, names map[string]bool) (values map[string]
 	return values
 }
 
-// excluded reports whether a selector excludes the external labels.
-func (l seriesLabels) excluded(selector string) bool {
-	s, err := newSelector(selector, l)
+// excluded reports whether a unit excludes the external labels.
+func (l seriesLabels) excluded(u *Unit) bool {
+	if u.Form != Counters {
+		_, elsewhere := l.query(cmp.Or(u.Total, u.Part))
+		return elsewhere
+	}
+	s, err := newSelector(u.Total, l)
 	return err == nil && s.elsewhere
 }
 
@@ -271,7 +275,7 @@ func (all *Servers) seen(ctx context.Context, p *plan, o counter.Observation) (o
 		case !known:
 			whole = nil
 			continue
-		case p.Form == Counters && labels.excluded(p.Total):
+		case labels.excluded(&p.Unit):
 			continue
 		}
 		stream := all.names.Server(p.base, labels.key())

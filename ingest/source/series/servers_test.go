@@ -197,6 +197,52 @@ func TestExternalLabels(t *testing.T) {
 	require.Zero(t, f.regions[0].queries, "it has none of its series")
 }
 
+// The matchers of queries on external labels are judged here, since the server does not know them.
+func TestExternalLabelsInQueries(t *testing.T) {
+	eu := labelsFrom(map[string]string{"region": "eu", "tier": "a"})
+	for _, tt := range []struct {
+		query, ask string
+		elsewhere  bool
+	}{
+		{`sum(rate(x{job="web"}[5m]))`, `sum(rate(x{job="web"}[5m]))`, false},
+		{`sum(rate(x{job="web",region="eu"}[5m]))`, `sum(rate(x{job="web"}[5m]))`, false},
+		{`x{region!="us",region=~"e.|u.",tier!~"b"}`, `x`, false},
+		{`x{region="us"}`, `x{region!="",region=""}`, true},
+		{`x{region!="eu"}`, `x{region!="",region=""}`, true},
+		{`x{region=~"us|ap"}`, `x{region!="",region=""}`, true},
+		{`x{region!~"eu"}`, `x{region!="",region=""}`, true},
+		{`x{region="eu"} or y{code="1",region="us"}`, `x or y{code="1",region!="",region=""}`, false},
+		{`x{region="us"} / on (job) y{region="ap"}`, "", true},
+		{`max_over_time(x{zone="b",region="eu"}[5m:30s])`, `max_over_time(x{zone="b"}[5m:30s])`, false},
+		{`vector(1)`, `vector(1)`, false},
+		{`no query (`, `no query (`, false},
+	} {
+		ask, elsewhere := eu.query(tt.query)
+		require.Equal(t, tt.elsewhere, elsewhere, tt.query)
+		if tt.ask != "" {
+			require.Equal(t, tt.ask, ask, tt.query)
+		}
+	}
+
+	units := []Unit{gauge()}
+	units[0].Total, units[0].SLOs[0].GroupBy = `depth{region!="us"}`, []string{"region"}
+	units[0].SLOs[0].Attributes = []string{"region"}
+	f := newFederation(t, units, "{region: eu}", "{region: us}")
+	for _, r := range f.regions {
+		for i := 1; i <= 10; i++ {
+			r.add(`depth => {q="a"}`, at(30*i), 1)
+		}
+	}
+	for second := 33; second < 300; second += 30 {
+		f.round(second)
+	}
+	require.Empty(t, f.troubles())
+	require.Len(t, f.store.sums, 1)
+	require.Positive(t, f.store.sums["shop~prometheus/queue region=eu success"])
+	require.Zero(t, f.regions[1].queries, "it has none of its series")
+	require.Positive(t, f.until("main 1"), "the other one has all of them")
+}
+
 // Two servers that may scrape the same count once, and it is said which of them does not count, and why.
 func TestSameServers(t *testing.T) {
 	f := newFederation(t, byRegion("region"), "{region: eu, replica: a}", "{region: eu, replica: b}", "{region: us}", "")

@@ -144,14 +144,14 @@ func (s *Source) evaluate(ctx context.Context, p *plan, from, to time.Time) (end
 	}
 	switch p.Form {
 	case Gauge:
-		err = ask(p.Total, true, func(a *amount, x float64) {
+		err = ask(p.total.ask, true, func(a *amount, x float64) {
 			a.total++
 			if !p.Holds(x) {
 				a.part++
 			}
 		})
 	case Ratio:
-		err = ask(p.Part, true, func(a *amount, x float64) {
+		err = ask(p.part.ask, true, func(a *amount, x float64) {
 			if x >= 0 { // else it is no number, such as a share of no events
 				a.part += min(x, 1)
 				a.n++
@@ -159,9 +159,9 @@ func (s *Source) evaluate(ctx context.Context, p *plan, from, to time.Time) (end
 		})
 	default:
 		// An absent part is none, and an absent total is no data.
-		err = ask(p.Total, true, func(a *amount, x float64) { a.total += positive(x) })
+		err = ask(p.total.ask, true, func(a *amount, x float64) { a.total += positive(x) })
 		if err == nil {
-			err = ask(p.Part, false, func(a *amount, x float64) { a.part += positive(x) })
+			err = ask(p.part.ask, false, func(a *amount, x float64) { a.part += positive(x) })
 		}
 	}
 	if err != nil {
