@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ import (
 const requestsSpec = `
   - name: requests
     objective: 99
-    window: 30d
+    window: 40d
     group_by: [route]
     indicator:
       prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
@@ -35,20 +36,23 @@ const requestsSpec = `
 // first and whatever is killed, and so are events that are sent and sent again beside.
 func TestImportInAnyOrder(t *testing.T) {
 	needPrometheus(t)
+	days, kills := 6, 6
+	if os.Getenv("SLOENGINE_SOAK") != "" {
+		days, kills = 30, 20
+	}
 	for _, tt := range []struct {
 		name      string
 		liveFirst bool
 		history   string // of the engine, which reads the past itself
-		kills     int
 		byCommand bool
 	}{
-		{name: "import, then the present", kills: 6, byCommand: true},
-		{name: "the present, then import", liveFirst: true, kills: 6, byCommand: true},
-		{name: "the present, then history", liveFirst: true, history: ", history: 30d", kills: 6},
+		{name: "import, then the present", byCommand: true},
+		{name: "the present, then import", liveFirst: true, byCommand: true},
+		{name: "the present, then history", liveFirst: true, history: fmt.Sprintf(", history: %dd", days+1)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			good, bad := madeHistory(t, dir, 6)
+			good, bad := madeHistory(t, dir, days)
 			const okay, failed = `route="/cart",type="web",code="200"`, `route="/cart",type="web",code="500"`
 			web := &requests{counts: map[string]int{okay: 1_000_000, failed: 1000}}
 			target := httptest.NewServer(web)
@@ -98,9 +102,9 @@ func TestImportInAnyOrder(t *testing.T) {
 			}
 			if tt.byCommand {
 				args := []string{"import", "prometheus", "--url", address, "-f", spec, "--data-dir",
-					filepath.Join(dir, "data"), "--from", "30d"}
+					filepath.Join(dir, "data"), "--from", fmt.Sprintf("%dd", days+1)}
 				ended := 0
-				for range tt.kills {
+				for range kills {
 					cmd := exec.Command(e2etest.Program(), args...)
 					require.NoError(t, cmd.Start())
 					timer := time.AfterFunc(time.Duration(100+o.Random(900))*time.Millisecond, func() {
@@ -111,14 +115,14 @@ func TestImportInAnyOrder(t *testing.T) {
 					}
 					timer.Stop()
 				}
-				t.Logf("%d of %d imports came to their end", ended, tt.kills)
+				t.Logf("%d of %d imports came to their end", ended, kills)
 				for range 2 {
 					out, errOut, code := e2etest.Command(t, args...)
 					require.Zero(t, code, "%s%s", out, errOut)
 					require.Contains(t, out, "crash/requests")
 				}
 			}
-			live(tt.history, 4)
+			live(tt.history, kills-2)
 			p := e2etest.Serve(t, dir, spec, settings(tt.history))
 			var got [2]int
 			t.Cleanup(func() { t.Logf("counted %v of %d and %d", got, good, bad) })

@@ -111,7 +111,8 @@ func madeHistory(t *testing.T, dir string, days int) (good, bad int) {
 	start := end.AddDate(0, 0, -days)
 	var text strings.Builder
 	text.WriteString("# TYPE http_requests counter\n")
-	outage := start.AddDate(0, 0, days/2)
+	outages := []time.Time{start.AddDate(0, 0, days/2).Truncate(24 * time.Hour).Add(18 * time.Hour),
+		start.AddDate(0, 0, days/3).Truncate(24 * time.Hour).Add(3 * time.Hour)}
 	for _, instance := range []string{"a", "b"} {
 		lines := map[string]*strings.Builder{"200": {}, "500": {}}
 		sums := map[string]int{}
@@ -120,11 +121,16 @@ func madeHistory(t *testing.T, dir string, days int) (good, bad int) {
 				clear(sums) // it begins again
 			}
 			n, failed := 20+i%7, 0
+			if at.UTC().Hour() < 6 {
+				n = 2 + i%3
+			}
 			if i%50 == 0 {
 				failed = 1
 			}
-			if !at.Before(outage) && at.Before(outage.Add(time.Hour)) {
-				failed = n / 2
+			for _, outage := range outages {
+				if !at.Before(outage) && at.Before(outage.Add(time.Hour)) {
+					failed = n / 2
+				}
 			}
 			if i > 0 {
 				sums["200"] += n - failed
