@@ -484,6 +484,8 @@ func TestEngineAlerts(t *testing.T) {
 		"DeadLettersGrowing": {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
 		"DeadLettersFromRateLimit": {
 			{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
+		"LateSpansRefused": {
+			{`sloengine_dlq_saved_total{origin="admission",reason="id_forgotten",instance="a"}`, grow(1)}},
 		"RetryRateHigh": {
 			{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
 		"RateLimitHit":      {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
@@ -564,7 +566,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.Alert)
 	}
-	require.Len(t, known, 47, "every alert on the engine is tried above")
+	require.Len(t, known, 48, "every alert on the engine is tried above")
 }
 
 // What a counter has at its first sample counts, unless the counter is only new to Prometheus.

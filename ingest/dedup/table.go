@@ -51,6 +51,7 @@ type Table struct {
 	now    int64 // tick of the last record
 	floor  int64 // ids of earlier ticks are not known
 	first  int64 // no key is of an earlier tick
+	timed  int64 // tick of the last record whose ids have times of their own
 
 	sweep sweeping
 
@@ -238,6 +239,7 @@ func (ids *Table) Add(key xxh3.Uint128) bool { return ids.add(key, ids.now) }
 // AddAt adds key with a time of its own, and reports whether it was new. A time before the floor becomes that, and
 // one after its record the record's.
 func (ids *Table) AddAt(key xxh3.Uint128, at int64) bool {
+	ids.timed = ids.now
 	return ids.add(key, min(max(at>>ids.shift, ids.floor), ids.now))
 }
 
@@ -325,11 +327,19 @@ type Stats struct {
 	Count  int
 	Bytes  int64
 	Window time.Duration
+
+	// Short is how far back ids are known if events with times of their own have come lately and the memory evicts their
+	// ids; else 0.
+	Short time.Duration
 }
 
 // Stats returns the figures at a time in Unix nanoseconds.
 func (ids *Table) Stats(now int64) Stats {
-	return Stats{Count: ids.live, Bytes: ids.set.bytes(), Window: ids.window(now)}
+	s := Stats{Count: ids.live, Bytes: ids.set.bytes(), Window: ids.window(now)}
+	if ids.timed > 0 && now-ids.timed<<ids.shift < int64(time.Hour) && ids.floor > (now-ids.maxAge)>>ids.shift {
+		s.Short = time.Duration(now - ids.floor<<ids.shift)
+	}
+	return s
 }
 
 // window is how long an id that is added now is recognised, if ids keep arriving at the rate of those in the table.

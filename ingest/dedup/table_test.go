@@ -290,6 +290,25 @@ func TestWindow(t *testing.T) {
 	require.InDelta(t, 14*time.Hour, ids.Stats(int64(3*time.Hour)).Window, float64(time.Minute))
 }
 
+// Short says how far back ids are known where the memory evicts those of events with times of their own, and only then.
+func TestShort(t *testing.T) {
+	ids := New(Options{Bytes: 1000 * slotBytes, MaxAge: 7 * 24 * time.Hour})
+	at := time.Now().UnixNano()
+	short := func(add func(i uint64)) time.Duration {
+		for i := range uint64(2000) {
+			at += int64(time.Minute)
+			ids.Begin(at)
+			add(i)
+			ids.Mark()
+		}
+		return ids.Stats(at).Short
+	}
+	require.Zero(t, short(func(i uint64) { ids.Add(testKey(i)) }), "their senders may name another time")
+	got := short(func(i uint64) { ids.AddAt(testKey(1<<20+i), at) })
+	require.InDelta(t, 750*time.Minute, got, float64(51*time.Minute))
+	require.Zero(t, ids.Stats(at+int64(time.Hour)).Short, "none came lately")
+}
+
 // BenchmarkTable looks up and inserts with ten million keys known.
 func BenchmarkTable(b *testing.B) {
 	const known = 10_000_000

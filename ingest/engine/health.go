@@ -77,6 +77,8 @@ type IDHealth struct {
 	// Window is the dedup window: how long an id is recognised at the present rate. A duplicate after that is counted
 	// again.
 	Window time.Duration
+	// Short is how far back the ids of spans are known if that is less than IDs.MaxAge and spans come; else 0.
+	Short time.Duration
 }
 
 // DiskHealth is about the disk that holds the data folder.
@@ -112,7 +114,7 @@ func (e *Engine) Health() Health {
 		h.Checkpoint.Age = max(0, now.Sub(h.Checkpoint.At))
 	}
 	ids := *e.idStats.Load()
-	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Window: ids.Window}
+	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Window: ids.Window, Short: ids.Short}
 	return h
 }
 

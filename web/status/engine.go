@@ -92,7 +92,7 @@ type BudgetStatus = servicebudget.Status
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {
-	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters, notifications or audit
+	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters, deduplication, notifications or audit
 	Reason string    `json:"reason"` // for people
 	Since  time.Time `json:"since"`
 }

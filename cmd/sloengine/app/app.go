@@ -158,7 +158,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	a := &app{Options: opt, settings: s, parts: p, own: b.ownEvents(&p, started), reloader: newReloader(opt, s, p, set)}
 	a.status = &engineStatus{
 		parts: p, specs: b.specs, reloader: a.reloader, conns: b.front.conns,
-		dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
+		dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started, lateness: b.config.Ingest.AllowedLateness,
 	}
 	if a.routes, err = b.routes(a); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -20,6 +22,7 @@ type engineStatus struct {
 	reloader *reloader
 	conns    *connlimit.Limit
 	dir      string // the data directory
+	lateness time.Duration
 	disk     uint64 // how large its file system is
 	started  time.Time
 	stopping atomic.Bool // readiness is off
@@ -54,6 +57,19 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 	return s
 }
 
+// shortIDs is the trouble that ids of spans are not known for as long as spans are accepted.
+func shortIDs(h *engine.Health, lateness time.Duration) []status.TroubleStatus {
+	if h.IDs.Short == 0 || h.IDs.Short >= lateness {
+		return nil
+	}
+	return []status.TroubleStatus{{
+		Part: "deduplication",
+		Reason: fmt.Sprintf("ids of spans are known for %s, and ingest.allowed_lateness is %s; spans that ended between become "+
+			"dead letters; raise known_ids.memory", format.Duration(h.IDs.Short), format.Duration(lateness)),
+		Since: h.Watermark,
+	}}
+}
+
 // get is the engine's condition as its page and the API show it.
 func (e *engineStatus) get() status.Engine {
 	h := e.storage.engine.Health()
@@ -82,6 +98,7 @@ func (e *engineStatus) get() status.Engine {
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}
+	s.Troubles = append(s.Troubles, shortIDs(&h, e.lateness)...)
 	if at := e.alerts.receivers.UnsavedSince(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
 			Part:   "notifications",

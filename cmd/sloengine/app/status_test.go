@@ -24,6 +24,18 @@ func TestEveryStatusHasAState(t *testing.T) {
 	require.Equal(t, status.Stopping, webState(engine.StatusStopped))
 }
 
+// The page says where the memory for ids is short of the time for which spans are accepted.
+func TestShortIDs(t *testing.T) {
+	day := 24 * time.Hour
+	for short, want := range map[time.Duration]int{0: 0, 6 * time.Hour: 1, day: 0} {
+		got := shortIDs(&engine.Health{IDs: engine.IDHealth{Short: short}}, day)
+		require.Len(t, got, want)
+		for _, x := range got {
+			require.Contains(t, x.Reason, "known for 6h, and ingest.allowed_lateness is 1d")
+		}
+	}
+}
+
 func TestHistoryBounds(t *testing.T) {
 	const disk = 100 << 30
 	for text, want := range map[string]retained.Bounds{
