@@ -92,7 +92,8 @@ type BudgetStatus = servicebudget.Status
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {
-	Part   string    `json:"part"`   // log, log_marker, fold, checkpoint, dead_letters, deduplication, notifications or audit
+	// log, log_marker, history, fold, checkpoint, dead_letters, deduplication, notifications, audit or subscriptions
+	Part   string    `json:"part"`
 	Reason string    `json:"reason"` // for people
 	Since  time.Time `json:"since"`
 }
