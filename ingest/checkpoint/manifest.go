@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // Batch is the points of one request. From Begin until its position is applied to the Table, or dropped, no other Batch

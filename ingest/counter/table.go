@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // The bounds of a Table.

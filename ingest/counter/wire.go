@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // This file has the forms of a Batch in a record and of targets in a checkpoint, which ingest/record/FORMAT.md lists.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/internal/order"
 )
 

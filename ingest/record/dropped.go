@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // Dropped says that the rate limits dropped N events of a service and type, around a time.

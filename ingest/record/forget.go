@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // Forget names the counts and keys that its record drops. The State drops them when it reaches the record. The

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -267,25 +268,25 @@ func (u *unpacker) open(f fsys.File, b *Block) (records, error) {
 		return records{}, fmt.Errorf("%w: block does not decompress to %d bytes", errDamaged, b.raw)
 	}
 	u.raw = raw
-	return records{c: cursor{b: raw}, seq: b.First, time: b.From}, nil
+	return records{c: binread.New(raw), seq: b.First, time: b.From}, nil
 }
 
 // records are those of one block.
 type records struct {
-	c    cursor
+	c    binread.Reader
 	seq  uint64
 	time int64
 }
 
 func (r *records) next(rec *wal.Record) bool {
-	if len(r.c.b) == 0 {
+	if len(r.c.Rest) == 0 {
 		return false
 	}
-	r.seq += r.c.uint()
-	r.time += r.c.int()
-	typ := r.c.byte()
-	payload := r.c.take(r.c.count())
-	if r.c.bad {
+	r.seq += r.c.Uint()
+	r.time += r.c.Varint()
+	typ := r.c.Byte()
+	payload := r.c.Bytes()
+	if r.c.Bad() {
 		return false
 	}
 	*rec = wal.Record{Seq: r.seq, Time: r.time, Type: typ, Payload: payload}

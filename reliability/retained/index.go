@@ -2,7 +2,8 @@ package retained
 
 import (
 	"encoding/binary"
-	"math"
+
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // Tag is a kind of event, and how many of them a file holds.
@@ -114,15 +115,11 @@ func (s *Summary) appendTo(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.Events)
 	b = binary.AppendVarint(b, s.EventFrom)
 	b = binary.AppendVarint(b, s.EventTo)
-	more := byte(0)
-	if s.MoreTags {
-		more = 1
-	}
-	b = append(b, more)
+	b = binread.AppendBool(b, s.MoreTags)
 	b = binary.AppendUvarint(b, uint64(len(s.Tags)))
 	for _, t := range s.Tags {
-		b = appendText(b, t.Service)
-		b = appendText(b, t.Type)
+		b = binread.AppendText(b, t.Service)
+		b = binread.AppendText(b, t.Type)
 		b = binary.AppendUvarint(b, t.Events)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Rules)))
@@ -135,27 +132,27 @@ func (s *Summary) appendTo(b []byte) []byte {
 }
 
 func (s *Summary) parse(b []byte) bool {
-	r := cursor{b: b}
-	s.First = r.uint()
-	s.Next = s.First + r.uint()
-	s.Records, s.Raw, s.blocks = r.uint(), r.uint(), r.count()
-	s.From, s.To = r.int(), r.int()
-	s.Events, s.EventFrom, s.EventTo = r.uint(), r.int(), r.int()
-	s.MoreTags = r.byte() == 1
-	n := r.count()
+	r := binread.New(b)
+	s.First = r.Uint()
+	s.Next = s.First + r.Uint()
+	s.Records, s.Raw, s.blocks = r.Uint(), r.Uint(), r.Count(1)
+	s.From, s.To = r.Varint(), r.Varint()
+	s.Events, s.EventFrom, s.EventTo = r.Uint(), r.Varint(), r.Varint()
+	s.MoreTags = r.Bool()
+	n := r.Count(1)
 	if n > maxTags {
 		return false
 	}
 	s.Tags = make([]Tag, n)
 	for i := range s.Tags {
-		s.Tags[i] = Tag{r.text(), r.text(), r.uint()}
+		s.Tags[i] = Tag{r.Text(), r.Text(), r.Uint()}
 	}
 	last := s.First
-	for range r.count() {
-		last += r.uint()
+	for range r.Count(1) {
+		last += r.Uint()
 		s.Rules = append(s.Rules, last)
 	}
-	return !r.bad && len(r.b) == 0 && s.Next > s.First && s.Records <= s.Next-s.First && s.From <= s.To
+	return r.Done() && s.Next > s.First && s.Records <= s.Next-s.First && s.From <= s.To
 }
 
 func appendTable(dst []byte, sum *Summary, blocks []Block) []byte {
@@ -171,11 +168,7 @@ func appendTable(dst []byte, sum *Summary, blocks []Block) []byte {
 		dst = binary.AppendVarint(dst, b.To-b.From)
 		dst = binary.AppendVarint(dst, b.EventFrom)
 		dst = binary.AppendVarint(dst, b.EventTo)
-		more := byte(0)
-		if b.anyTag {
-			more = 1
-		}
-		dst = append(dst, more)
+		dst = binread.AppendBool(dst, b.anyTag)
 		dst = binary.AppendUvarint(dst, uint64(len(b.tags)))
 		last := uint32(0)
 		for _, t := range b.tags {
@@ -188,19 +181,19 @@ func appendTable(dst []byte, sum *Summary, blocks []Block) []byte {
 }
 
 func parseTable(b []byte, sum *Summary) (blocks []Block, ok bool) {
-	r := cursor{b: b}
+	r := binread.New(b)
 	seq, from, at := sum.First, sum.From, int64(headBytes)
 	for range sum.blocks {
-		x := Block{First: seq + r.uint(), Records: r.uint(), at: at}
-		size, raw := r.uint(), r.uint()
-		x.crc = r.fixed32()
-		x.From = from + r.int()
-		x.To = x.From + r.int()
-		x.EventFrom, x.EventTo = r.int(), r.int()
-		x.anyTag = r.byte() == 1
+		x := Block{First: seq + r.Uint(), Records: r.Uint(), at: at}
+		size, raw := r.Uint(), r.Uint()
+		x.crc = r.Fixed32()
+		x.From = from + r.Varint()
+		x.To = x.From + r.Varint()
+		x.EventFrom, x.EventTo = r.Varint(), r.Varint()
+		x.anyTag = r.Bool()
 		last := uint32(0)
-		for range r.count() {
-			d := r.uint()
+		for range r.Count(1) {
+			d := r.Uint()
 			if d > maxTags {
 				return nil, false
 			}
@@ -210,7 +203,7 @@ func parseTable(b []byte, sum *Summary) (blocks []Block, ok bool) {
 			}
 			x.tags = append(x.tags, last)
 		}
-		if r.bad || size > maxBlock || raw > maxBlock || x.First >= sum.Next || x.Records == 0 {
+		if r.Bad() || size > maxBlock || raw > maxBlock || x.First >= sum.Next || x.Records == 0 {
 			return nil, false
 		}
 		x.size, x.raw = uint32(size), uint32(raw)
@@ -218,73 +211,5 @@ func parseTable(b []byte, sum *Summary) (blocks []Block, ok bool) {
 		seq, from = x.First, x.From
 		blocks = append(blocks, x)
 	}
-	return blocks, len(r.b) == 0 && at == sum.tableAt
+	return blocks, len(r.Rest) == 0 && at == sum.tableAt
 }
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// cursor reads the fields of an index. After the first one that does not fit all are 0, and bad is set.
-type cursor struct {
-	b   []byte
-	bad bool
-}
-
-func (c *cursor) fail() { c.b, c.bad = nil, true }
-
-func (c *cursor) uint() uint64 {
-	x, n := binary.Uvarint(c.b)
-	if n <= 0 {
-		c.fail()
-		return 0
-	}
-	c.b = c.b[n:]
-	return x
-}
-
-func (c *cursor) int() int64 {
-	x, n := binary.Varint(c.b)
-	if n <= 0 {
-		c.fail()
-		return 0
-	}
-	c.b = c.b[n:]
-	return x
-}
-
-// count is a number of things that take a byte at least each.
-func (c *cursor) count() int {
-	n := c.uint()
-	if n > uint64(len(c.b)) || n > math.MaxInt32 {
-		c.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (c *cursor) take(n int) []byte {
-	if n > len(c.b) {
-		c.fail()
-		return nil
-	}
-	b := c.b[:n:n]
-	c.b = c.b[n:]
-	return b
-}
-
-func (c *cursor) byte() byte {
-	if b := c.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (c *cursor) fixed32() uint32 {
-	if b := c.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (c *cursor) text() string { return string(c.take(c.count())) }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/slo/inflight"
 )
 

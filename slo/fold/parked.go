@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // This file parks generations that no indicator counts for, so that a configuration that comes back finds its

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/slo/inflight"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/internal/binread"
 )
 
 // pairing is how long events of two counters wait for those of the other one, which may come in another request.

@@ -13,10 +13,12 @@ func TestReader(t *testing.T) {
 	b = binary.AppendUvarint(b, uint64(minus))
 	b = binary.AppendVarint(b, minus)
 	b = append(b, 2, 'h', 'i') // text
-	b = append(b, 2, 1, 2)     // two entries of a byte
+	b = binary.LittleEndian.AppendUint32(b, 0x01020384)
+	b = append(b, 0x85)
+	b = append(b, 2, 1, 2) // two entries of a byte
 	read := func(b []byte) (r Reader, fields []any) {
 		r = New(b)
-		fields = []any{r.Uint(), r.Int(), r.Varint(), r.Text()}
+		fields = []any{r.Uint(), r.Int(), r.Varint(), r.Text(), r.Fixed32(), r.Byte()}
 		for range r.Count(1) {
 			fields = append(fields, r.Uint())
 		}
@@ -24,7 +26,7 @@ func TestReader(t *testing.T) {
 	}
 	r, fields := read(b)
 	require.True(t, r.Done())
-	require.Equal(t, []any{uint64(300), minus, minus, "hi", uint64(1), uint64(2)}, fields)
+	require.Equal(t, []any{uint64(300), minus, minus, "hi", uint32(0x01020384), byte(0x85), uint64(1), uint64(2)}, fields)
 
 	for n := range b {
 		r, _ := read(b[:n])

@@ -75,6 +75,22 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
+// Byte reads a byte.
+func (r *Reader) Byte() byte {
+	if b := r.Take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Fixed32 reads four bytes, the lowest first.
+func (r *Reader) Fixed32() uint32 {
+	if b := r.Take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
 // Bytes reads a length and as many bytes, which refer to Rest.
 func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 
