@@ -94,6 +94,83 @@ func TestParkedIsAsIfStopped(t *testing.T) {
 	})
 }
 
+// TestAloneCountsAlike: a fold that knows one indicator only, and is given the same records, counts for it what a fold
+// with others counts for it, byte for byte: buckets, hours, slices, groups and what was observed. So a definition can
+// be counted from the log without the others.
+func TestAloneCountsAlike(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		among := mixed()
+		long := availability()
+		long.ID, long.Retention = "shop/long", 100*day
+		among.Indicators = append(among.Indicators, long, orders("product"))
+		ind := rapid.SampledFrom(among.Indicators).Draw(rt, "alone")
+		alone := config(ind)
+		if rapid.Bool().Draw(rt, "types") {
+			types := []string{"order", "created", "shipped"}
+			among.Services[0].Types, alone.Services[0].Types = types, types
+		}
+		folds := []*Fold{newFold(t, among, t0), newFold(t, alone, t0)}
+		rec := t0
+		both := func(do func(f *Fold) error) {
+			var errs [2]error
+			for i, f := range folds {
+				errs[i] = do(f)
+			}
+			require.Equal(rt, errs[0], errs[1])
+		}
+		for range rapid.IntRange(1, 10).Draw(rt, "rounds") {
+			whole := rapid.Bool().Draw(rt, "whole")
+			both(func(f *Fold) error { f.Covers(nil, whole); return nil })
+			for range rapid.IntRange(0, 6).Draw(rt, "events") {
+				e, mode := drawEvent(rt, rec), rapid.SampledFrom([]Mode{Live, Live, Backfill, Replay}).Draw(rt, "mode")
+				e.Type = rapid.SampledFrom([]string{"order", "order", "refund", "created", "shipped"}).Draw(rt, "type")
+				e.Set("order_id", rapid.SampledFrom([]string{"1", "2", "3"}).Draw(rt, "order"))
+				both(func(f *Fold) error { return tryApply(f, rec, mode, e) })
+			}
+			if rapid.Bool().Draw(rt, "dropped") {
+				x := drawDrop(rt, rec)
+				both(func(f *Fold) error { x.apply(f); return nil })
+			}
+			switch rapid.IntRange(0, 9).Draw(rt, "special") {
+			case 0:
+				both(func(f *Fold) error { f.Forget(nil, []string{"shop"}); return nil })
+			case 1:
+				both(func(f *Fold) error { f.Gap(); return nil })
+			case 2: // the config of another start
+				at := rec.UnixNano()
+				require.NoError(rt, folds[0].SetConfig(among, at))
+				require.NoError(rt, folds[1].SetConfig(alone, at))
+			case 3: // only the rebuild stops and goes on
+				data, _ := encode(folds[1])
+				folds[1] = restored(rt, data)
+			}
+			next := rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, 4*3600),
+				rapid.IntRange(0, 2*86400), rapid.IntRange(0, 60*86400)).Draw(rt, "pass")) * time.Second)
+			mark := rapid.SampledFrom([]Mark{Tick, Start, Stop}).Draw(rt, "mark")
+			if next.Sub(rec) < 5*time.Hour {
+				both(func(f *Fold) error { tick(f, rec, next); return nil })
+			} else {
+				both(func(f *Fold) error { f.Advance(next.UnixNano(), mark); return nil })
+			}
+			rec = next
+		}
+		// The longest retention of all says how far back it is known what was observed.
+		known := max(folds[0].known, folds[1].known)
+		var got [2][]byte
+		for i, f := range folds {
+			f.up.forget(known)
+			for _, e := range eras(f.inds) {
+				e.forget(known)
+			}
+			at := slices.IndexFunc(f.inds, func(x *indicator) bool { return x.spec.ID == ind.ID })
+			f.plans.clear()
+			require.NoError(rt, f.park(f.inds[at]))
+			got[i] = f.parked[0].data
+		}
+		require.Equal(rt, got[0], got[1], ind.ID)
+	})
+}
+
 // TestParkedCountsNothing: what happens while a generation is parked is not its
 // own, its counters begin at zero when it resumes, and it is not the generation
 // that counted in the meantime.
