@@ -226,14 +226,14 @@ const sloPage = "/slo?id=insurance-unpaid/availability&group.product=SOMLT"
 
 // TestBesideIncrease: the page of an SLO on counters says what its source found, and how to split a difference.
 func TestBesideIncrease(t *testing.T) {
-	var counters func(id slo.ID) *status.SourceCounters
+	var counters func(id slo.ID) []status.SourceCounters
 	b := newBench(t, func(o *site.Options) {
-		o.Counters = func(id slo.ID) *status.SourceCounters { return counters(id) }
+		o.Counters = func(id slo.ID) []status.SourceCounters { return counters(id) }
 	})
 	r := &b.rep.SLOs[0]
 	require.NotContains(t, b.get(b.web.SLOHref(r)).Body.String(), "Beside increase()")
 	b = newBench(t, func(o *site.Options) {
-		o.Counters = func(id slo.ID) *status.SourceCounters { return counters(id) }
+		o.Counters = func(id slo.ID) []status.SourceCounters { return counters(id) }
 	})
 	r = &b.rep.SLOs[0]
 	one := *r.SLO
@@ -243,11 +243,11 @@ func TestBesideIncrease(t *testing.T) {
 			b.rep.SLOs[i].SLO = &one
 		}
 	}
-	counters = func(id slo.ID) *status.SourceCounters {
+	counters = func(id slo.ID) []status.SourceCounters {
 		require.Equal(t, one.ID, id)
-		return &status.SourceCounters{URL: "http://prometheus:9090/x y", ScrapeSeconds: 60, Began: b.now.Add(-time.Hour),
+		return []status.SourceCounters{{URL: "http://prometheus:9090/x y", ScrapeSeconds: 60, Began: b.now.Add(-time.Hour),
 			Samples: 1234, NewSeries: 3, FirstValues: 40, Resets: 2, AfterResets: 7, Gaps: 1, InGaps: 500, Cut: 9,
-			CutAt: b.now.Add(-time.Minute), CutGroup: "route=<b>"}
+			CutAt: b.now.Add(-time.Minute), CutGroup: "route=<b>"}}
 	}
 	body := b.get(b.web.SLOHref(r)).Body.String()
 	check(t, body)
@@ -256,4 +256,17 @@ func TestBesideIncrease(t *testing.T) {
 		"--prometheus &#39;http://prometheus:9090/x y&#39;"} {
 		require.Contains(t, body, want)
 	}
+
+	counters = func(slo.ID) []status.SourceCounters {
+		return []status.SourceCounters{{URL: "http://eu:9090", Samples: 1000, Resets: 2, Gaps: 1},
+			{URL: "http://<us>:9090", Samples: 500, Resets: 1, Cut: 3, CutAt: b.now, Left: "it is down"}}
+	}
+	b.eng.Spec.Hash += "x"
+	body = b.get(b.web.SLOHref(r)).Body.String()
+	check(t, body)
+	for _, want := range []string{"1,500 samples", "of http://eu:9090, with 2 resets and 1 gap", "3 times",
+		"of http://&lt;us&gt;:9090, with 1 reset and 0 gaps; it is down", "3 events"} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, "--prometheus")
 }

@@ -72,7 +72,7 @@ func (s scope) restrict(o site.Options) site.Options {
 		out.Traces = &scopedTraces{all, s}
 	}
 	if all := o.Counters; all != nil {
-		out.Counters = func(id slo.ID) *status.SourceCounters {
+		out.Counters = func(id slo.ID) []status.SourceCounters {
 			if !s.hasSLO(id) {
 				return nil
 			}

@@ -103,7 +103,7 @@ type Numbers struct {
 	Events func(ctx context.Context, q *counting.EventQuery) (*counting.EventAnswer, error)
 
 	// Counters are those that a source reads for an SLO, nil if none does; nil: there are no sources.
-	Counters func(id slo.ID) *status.SourceCounters
+	Counters func(id slo.ID) []status.SourceCounters
 
 	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
 	Parts func(*sla.SLOReport) []EnginePart

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // counted are the facts of a ratio, an apdex or a volume: what its counts are made of, and how far its present period
@@ -93,13 +94,26 @@ func (ui *Handler) newBeside(r *sla.SLOReport, now time.Time) *besidePart {
 	if ui.Opt.Counters == nil || r.SLO.Indicator.PromForm() != slo.PromCounters {
 		return nil
 	}
-	c := ui.Opt.Counters(r.SLO.ID)
-	if c == nil {
+	servers := ui.Opt.Counters(r.SLO.ID)
+	if len(servers) == 0 {
 		return nil
 	}
-	b := &besidePart{Since: format.NewStamp(c.Began, now)}
+	b := &besidePart{Since: format.NewStamp(servers[0].Began, now)}
 	fact := func(name string, n uint64, what, note string) {
 		b.Facts = append(b.Facts, site.Fact{Name: name, Value: format.Plural(n, what), Note: note})
+	}
+	c, prometheus := servers[0], " --prometheus "+shell(servers[0].URL)
+	if len(servers) > 1 { // the command asks each of them
+		c, prometheus = sumOf(servers), ""
+		for i := range servers {
+			one := &servers[i]
+			note := fmt.Sprintf("of %s, with %s and %s", format.Safe(one.URL, format.MaxTitle),
+				format.Plural(one.Resets, "reset"), format.Plural(one.Gaps, "gap"))
+			if one.Left != "" {
+				note += "; " + format.Safe(one.Left, format.MaxText)
+			}
+			fact(fmt.Sprintf("Server %d", i+1), one.Samples, "sample", note)
+		}
 	}
 	fact("Read", c.Samples, "sample", "at most "+slo.FormatDuration(secondsOf(c.ScrapeSeconds))+" apart")
 	fact("Began", c.NewSeries, "more counter",
@@ -118,10 +132,26 @@ func (ui *Handler) newBeside(r *sla.SLOReport, now time.Time) *besidePart {
 	if r.Period.From.After(from) {
 		from = r.Period.From
 	}
-	b.Command = fmt.Sprintf("sloengine reconcile --url %s --slo %s --prometheus %s --from %s --to %s",
-		shell(ui.Opt.ExternalURL), shell(string(r.SLO.ID)), shell(c.URL), from.UTC().Format(time.RFC3339),
+	b.Command = fmt.Sprintf("sloengine reconcile --url %s --slo %s%s --from %s --to %s",
+		shell(ui.Opt.ExternalURL), shell(string(r.SLO.ID)), prometheus, from.UTC().Format(time.RFC3339),
 		now.UTC().Format(time.RFC3339))
 	return b
+}
+
+// sumOf is what all servers have together.
+func sumOf(servers []status.SourceCounters) (sum status.SourceCounters) {
+	for i := range servers {
+		c := &servers[i]
+		sum.ScrapeSeconds = max(sum.ScrapeSeconds, c.ScrapeSeconds)
+		sum.Samples += c.Samples
+		sum.NewSeries, sum.FirstValues = sum.NewSeries+c.NewSeries, sum.FirstValues+c.FirstValues
+		sum.Resets, sum.AfterResets = sum.Resets+c.Resets, sum.AfterResets+c.AfterResets
+		sum.Gaps, sum.InGaps = sum.Gaps+c.Gaps, sum.InGaps+c.InGaps
+		if sum.Cut += c.Cut; c.CutAt.After(sum.CutAt) {
+			sum.CutAt, sum.CutGroup = c.CutAt, c.CutGroup
+		}
+	}
+	return sum
 }
 
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

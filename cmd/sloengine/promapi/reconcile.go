@@ -38,7 +38,15 @@ type Reconciled struct {
 	Series        int      `json:"series"`
 	Samples       int      `json:"samples"`
 	ScrapeSeconds float64  `json:"scrape_seconds"`
+	Servers       []Server `json:"servers,omitempty"` // of several, whose sum is compared
 	Notes         []string `json:"notes"`
+}
+
+// Server is what one of several servers counted.
+type Server struct {
+	URL      string `json:"url"` // without a password
+	Series   int    `json:"series"`
+	Increase Pair   `json:"increase"`
 }
 
 // Pair is events, of which the engine says that they are valid and bad.
@@ -135,31 +143,72 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Reconcile compares, and says where the difference comes from.
-func (c *Client) Reconcile(ctx context.Context, r *Recount) (*Reconciled, error) {
-	part := cmp.Or(r.Bad, r.Good)
-	got, err := series.Compare(ctx, &series.Comparison{URL: c.URL.String(), Client: c.client(), Total: r.Total, Part: part,
-		From: r.From, To: r.To, Step: r.Step, Scrape: r.Scrape, Events: r.Source == "", MaxSeries: r.MaxSeries,
-		MaxSamples: r.MaxSamples, Progress: r.Progress})
-	if err != nil {
-		return nil, fmt.Errorf("read samples of Prometheus at %s: %w", c.URL.Redacted(), err)
-	}
-	if got.Total.Series == 0 {
-		return nil, fmt.Errorf("no series of %s has a sample from %s to %s in the Prometheus at %s", remote.Text(r.Total),
-			timeText(r.From), timeText(r.To), c.URL.Redacted())
-	}
+// Counters are those of one server.
+type Counters struct {
+	*Client
+	Total, Part string // selectors; the part as Recount has it
+}
+
+// Reconcile compares with the sum of the servers, and says where the difference comes from.
+func (r *Recount) Reconcile(ctx context.Context, servers ...Counters) (*Reconciled, error) {
+	var sum *series.Compared
 	var asked [2]float64
-	for i, selector := range []string{r.Total, part} {
+	var list []Server
+	for i := range servers {
+		got, increase, err := r.counted(ctx, &servers[i])
+		if err != nil {
+			return nil, err
+		}
+		if sum == nil {
+			sum = got
+		} else {
+			sum.Add(got)
+		}
+		one := Server{URL: servers[i].URL.Redacted(), Series: got.Total.Series}
+		if one.Increase = r.pair(increase[0], increase[1]); math.IsNaN(increase[0] + increase[1]) {
+			one.Increase = r.pair(got.Total.Versions[0].Value, got.Part.Versions[0].Value)
+		}
+		list = append(list, one)
+		asked[0], asked[1] = asked[0]+increase[0], asked[1]+increase[1]
+	}
+	if sum == nil || sum.Total.Series == 0 {
+		return nil, fmt.Errorf("no series of %s has a sample from %s to %s in the Prometheus at %s", remote.Text(r.Total),
+			timeText(r.From), timeText(r.To), names(list))
+	}
+	out := r.split(sum, asked)
+	if len(list) > 1 {
+		out.Servers = list
+	}
+	return out, nil
+}
+
+func names(list []Server) string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = list[i].URL
+	}
+	return strings.Join(out, ", ")
+}
+
+// counted is what the samples of a server say, and what its increase() does; NaN: it refuses that.
+func (r *Recount) counted(ctx context.Context, c *Counters) (got *series.Compared, asked [2]float64, err error) {
+	got, err = series.Compare(ctx, &series.Comparison{URL: c.URL.String(), Client: c.client(), Total: c.Total,
+		Part: c.Part, From: r.From, To: r.To, Step: r.Step, Scrape: r.Scrape, Events: r.Source == "",
+		MaxSeries: r.MaxSeries, MaxSamples: r.MaxSamples, Progress: r.Progress})
+	if err != nil {
+		return nil, asked, fmt.Errorf("read samples of Prometheus at %s: %w", c.URL.Redacted(), err)
+	}
+	for i, selector := range []string{c.Total, c.Part} {
 		asked[i], err = c.increase(ctx, selector, r.From, r.To)
 		var refused *StatusError
 		if errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity { // more samples than it allows
 			asked[i], err = math.NaN(), nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, asked, err
 		}
 	}
-	return r.split(got, asked), nil
+	return got, asked, nil
 }
 
 // increase is what the server says.
@@ -448,6 +497,10 @@ func (r *Reconciled) Text() string {
 	row("", "VALID", "BAD")
 	row("engine", number(r.Engine.Valid), number(r.Engine.Bad))
 	row("increase()", number(r.Increase.Valid), number(r.Increase.Bad))
+	for i := range r.Servers {
+		one := &r.Servers[i]
+		row("  "+remote.Text(one.URL), number(one.Increase.Valid), number(one.Increase.Bad))
+	}
 	row("difference", signed(r.Difference.Valid, false), signed(r.Difference.Bad, false))
 	b.WriteByte('\n')
 	for i := range r.Causes {

@@ -174,7 +174,7 @@ func (c *counted) reconcile() *Reconciled {
 	require.NoError(c.t, err)
 	client := &Client{URL: u}
 	require.NoError(c.t, client.OwnCounters(c.t.Context(), &c.r, `job="sloengine"`))
-	got, err := client.Reconcile(c.t.Context(), &c.r)
+	got, err := c.r.Reconcile(c.t.Context(), Counters{client, c.r.Total, c.r.Bad + c.r.Good})
 	require.NoError(c.t, err)
 	sum := got.Unexplained
 	for _, x := range got.Causes {
@@ -354,6 +354,35 @@ func TestReconcileServers(t *testing.T) {
 	defer server.Close()
 	u, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	_, err = (&Client{URL: u}).Reconcile(t.Context(), &c.r)
+	_, err = c.r.Reconcile(t.Context(), Counters{&Client{URL: u}, c.r.Total, c.r.Bad})
 	require.ErrorContains(t, err, "no series of missing has a sample from 2026-03-01 12:00:00Z to 2026-03-01 14:00:00Z")
+}
+
+// Several servers are added up, and each is named with its part.
+func TestReconcileSeveral(t *testing.T) {
+	a, b := newCounted(t), newCounted(t)
+	b.change(func(_ int, n float64) (float64, bool) { return n / 2, true })
+	var all []Counters
+	for _, c := range []*counted{a, b} {
+		server := httptest.NewServer(c.made)
+		defer server.Close()
+		u, err := url.Parse(server.URL)
+		require.NoError(t, err)
+		all = append(all, Counters{&Client{URL: u}, c.r.Total, c.r.Bad})
+	}
+	for i := range a.r.Engine {
+		a.r.Engine[i] = Pair{900, 90}
+	}
+	got, err := a.r.Reconcile(t.Context(), all...)
+	require.NoError(t, err)
+	require.True(t, got.Explained)
+	require.Len(t, got.Servers, 2)
+	first, second := &got.Servers[0], &got.Servers[1]
+	require.InDelta(t, got.Increase.Valid, first.Increase.Valid+second.Increase.Valid, 1e-6)
+	require.InDelta(t, got.Increase.Bad, first.Increase.Bad+second.Increase.Bad, 1e-6)
+	require.InDelta(t, 2*second.Increase.Valid, first.Increase.Valid, 1e-3)
+	require.Equal(t, 4, got.Series)
+	require.Contains(t, got.Text(), "  "+all[1].URL.String())
+	_, err = a.r.Reconcile(t.Context(), all[0])
+	require.NoError(t, err)
 }

@@ -65,7 +65,7 @@ The exit code is 0 if the rest is within the tolerance, and 3 if it is not.`,
 	}
 	f := c.Flags()
 	o.engine.AddFlags(f)
-	o.prometheus.AddServer(f, "prometheus", "URL of the Prometheus (default: that of the source that counts the SLO)")
+	o.prometheus.AddServer(f, "prometheus", "URL of the Prometheus (default: each of the source that counts the SLO)")
 	f.StringVar(&o.recount.SLO, "slo", "", "SLO to compare, as service/slo")
 	f.StringVar(&o.from, "from", "1d", "start of the window: a time, or an age")
 	f.StringVar(&o.to, "to", "", "end of the window (default: now)")
@@ -96,21 +96,23 @@ func (o *reconciling) run(ctx context.Context) error {
 		return cli.Usagef("invalid --tolerance (want 0 to 100 percent)")
 	}
 	r.Tolerance = o.tolerance / 100
-	server, err := o.window(ctx)
+	servers, err := o.window(ctx)
 	if err != nil {
 		return err
 	}
 	if err := o.count(ctx, service, name); err != nil {
 		return err
 	}
-	if err := server.OwnCounters(ctx, r, o.metrics); err != nil {
-		return err
+	for i := range servers {
+		if err := servers[i].OwnCounters(ctx, r, o.metrics); err != nil {
+			return err
+		}
 	}
 	bar := cli.Progress(o.Err)
 	r.Progress = func(at time.Time, samples int) {
 		bar(float64(at.Sub(r.From))/float64(r.To.Sub(r.From)), fmt.Sprintf("%d samples", samples))
 	}
-	got, err := server.Reconcile(ctx, r)
+	got, err := r.Reconcile(ctx, servers...)
 	bar(1, "")
 	if err != nil {
 		return err
@@ -122,8 +124,8 @@ func (o *reconciling) run(ctx context.Context) error {
 	return err
 }
 
-// window finds the times, and the counters and the Prometheus where they are those of a source.
-func (o *reconciling) window(ctx context.Context) (*promapi.Client, error) {
+// window finds the times, and the counters and each Prometheus where they are those of a source.
+func (o *reconciling) window(ctx context.Context) ([]promapi.Counters, error) {
 	r := &o.recount
 	now := time.Now()
 	var err error
@@ -139,33 +141,58 @@ func (o *reconciling) window(ctx context.Context) (*promapi.Client, error) {
 	if err := o.engine.Read(ctx, "/api/v1/engine", nil, &engine); err != nil {
 		return nil, err
 	}
-	u := (*url.URL)(nil)
+	token, err := o.prometheus.Token()
+	if err != nil {
+		return nil, err
+	}
+	var servers []promapi.Counters
 	if o.prometheus.Named() {
-		if u, err = o.prometheus.URL(); err != nil {
+		u, err := o.prometheus.URL()
+		if err != nil {
 			return nil, err
 		}
+		servers = []promapi.Counters{{Client: &promapi.Client{URL: u, Token: token}}}
 	}
 	all := engine.Arrived()
 	r.Known = promapi.Known{Late: float64(all.Late), Duplicates: float64(all.Duplicates), Rejected: float64(all.Rejected),
 		Limited: float64(all.Limited + all.DeadLettered), Sampled: float64(all.Sampled), Since: engine.Started}
+	named := r.Total != ""
 	for i := range engine.Sources {
 		for _, c := range engine.Sources[i].Counters {
 			if !slices.Contains(c.SLOs, r.SLO) {
 				continue
 			}
+			if r.Source == "" {
+				r.Known = promapi.Known{Since: c.Began}
+			}
 			r.Source, r.Scrape = engine.Sources[i].Name, cli.Seconds(c.ScrapeSeconds)
-			r.Known = promapi.Known{Cut: float64(c.Cut), Since: c.Began}
-			if r.Total == "" {
+			r.Known.Cut += float64(c.Cut)
+			if r.Known.Since.After(c.Began) {
+				r.Known.Since = c.Began
+			}
+			if !named && r.Total == "" {
 				r.Total, r.Bad, r.Good = c.Total, c.Bad, c.Good
 			}
 			if r.To.After(c.Until) {
 				r.To = c.Until
 			}
-			if u == nil {
-				if u, err = url.Parse(c.URL); err != nil {
-					return nil, err
-				}
+			if o.prometheus.Named() {
+				continue
 			}
+			u, err := url.Parse(c.URL)
+			if err != nil {
+				return nil, err
+			}
+			one := promapi.Counters{Client: &promapi.Client{URL: u, Token: token}}
+			if !named {
+				one.Total, one.Part = c.Total, c.Bad+c.Good
+			}
+			servers = append(servers, one)
+		}
+	}
+	for i := range servers {
+		if servers[i].Total == "" {
+			servers[i].Total, servers[i].Part = r.Total, r.Bad+r.Good
 		}
 	}
 	switch r.From, r.To = r.From.UTC().Truncate(resolution), r.To.UTC().Truncate(resolution); {
@@ -173,13 +200,12 @@ func (o *reconciling) window(ctx context.Context) (*promapi.Client, error) {
 		return nil,
 			cli.Usagef("no source of the engine counts %s from counters: name those of the same requests with --total, "+
 				"and --bad or --good", r.SLO)
-	case u == nil:
+	case len(servers) == 0:
 		return nil, cli.Usagef("set --prometheus to the URL of the Prometheus that has these counters")
 	case !r.From.Before(r.To):
 		return nil, cli.Usagef("the window from %s to %s is empty", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 	}
-	token, err := o.prometheus.Token()
-	return &promapi.Client{URL: u, Token: token}, err
+	return servers, nil
 }
 
 // maxSteps is how many steps the API has in a history.

@@ -175,6 +175,38 @@ func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
 	return &r.out, nil
 }
 
+// Add adds what another server says of the same steps.
+func (c *Compared) Add(o *Compared) {
+	c.Series, c.Samples, c.Scrape = c.Series+o.Series, c.Samples+o.Samples, max(c.Scrape, o.Scrape)
+	c.Total.add(&o.Total)
+	c.Part.add(&o.Part)
+}
+
+func (s *Side) add(o *Side) {
+	s.Series, s.Counted = s.Series+o.Series, s.Counted+o.Counted
+	for i, n := range o.Added {
+		s.Added[i] += n
+	}
+	for i := range o.Versions {
+		v, w := &s.Versions[i], &o.Versions[i]
+		v.Value, v.Raw = v.Value+w.Value, v.Raw+w.Raw
+		v.Edges, v.GapEdges = v.Edges+w.Edges, v.GapEdges+w.GapEdges
+	}
+	s.NewSeries, s.First = s.NewSeries+o.NewSeries, s.First+o.First
+	s.Beginnings, s.AtBeginnings = s.Beginnings+o.Beginnings, s.AtBeginnings+o.AtBeginnings
+	s.Resets, s.AfterReset, s.Lost = s.Resets+o.Resets, s.AfterReset+o.AfterReset, s.Lost+o.Lost
+	s.Gaps, s.InGaps = s.Gaps+o.Gaps, s.InGaps+o.InGaps
+	if o.LastNew.After(s.LastNew) {
+		s.LastNew = o.LastNew
+	}
+	if o.LastReset.After(s.LastReset) {
+		s.LastReset = o.LastReset
+	}
+	if o.LongestGap > s.LongestGap {
+		s.LongestGap, s.GapAt = o.LongestGap, o.GapAt
+	}
+}
+
 // usualScrape is the median time between two samples of a series, at the ends of the window.
 func (r *comparing) usualScrape(ctx context.Context) (time.Duration, error) {
 	var apart []int64

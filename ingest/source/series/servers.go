@@ -79,15 +79,26 @@ func (all *Servers) Run(ctx context.Context) error {
 // Sources are those of the servers, in their order.
 func (all *Servers) Sources() []*Source { return all.sources }
 
-// Progress lists what was read of each server.
+// Progress lists what was read of each server. Its selectors are those that the server is asked.
 func (all *Servers) Progress() (out []Progress) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	for _, s := range all.sources {
 		for _, p := range s.Progress() {
 			p.Server = s.server.URL
+			if p.Form == Counters {
+				p.Total, p.Part = all.known[s].asked(p.Total), all.known[s].asked(p.Part)
+			}
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// asked is what a server with these external labels is asked instead of a selector.
+func (l seriesLabels) asked(selector string) string {
+	s, _ := newSelector(selector, l) // the spec is checked
+	return s.ask
 }
 
 // named says which server a failure is of.

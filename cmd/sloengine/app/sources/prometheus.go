@@ -223,18 +223,18 @@ func (s *Sources) progress(r *runningSource) *status.SourceReading {
 	return out
 }
 
-// Counters are how far the counters of an SLO are read; nil if no source reads any.
-func (s *Sources) Counters(id slo.ID) *status.SourceCounters {
+// Counters are how far the counters of an SLO are read, by server; nil if no source reads any.
+func (s *Sources) Counters(id slo.ID) (out []status.SourceCounters) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.running {
 		for _, c := range r.counters() {
 			if slices.Contains(c.SLOs, string(id)) {
-				return &c
+				out = append(out, c)
 			}
 		}
 	}
-	return nil
+	return out
 }
 
 // units are the pairs of counters and the queries of the SLOs that a source reads, in the order of their streams.
