@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -61,12 +62,12 @@ func statesOf(m *state.Machine) string {
 	return fmt.Sprint(string(text), len(v.Held))
 }
 
-// TestReplayEqualsTheEngine runs an engine over a week of random traffic with late events, failures, restarts and
-// kills, and replays its log: at every tick the alerts are the same, with their times and values.
+// TestReplayEqualsTheEngine runs an engine over days of random traffic with late events, failures, restarts and
+// kills, and replays its log (SLOENGINE_WEEK=1: a week): at every tick the alerts are the same, with their times and values.
 func TestReplayEqualsTheEngine(t *testing.T) {
-	days := 7
-	if testing.Short() {
-		days = 2
+	days := 2
+	if os.Getenv("SLOENGINE_WEEK") != "" {
+		days = 7
 	}
 	const interval = 10 * time.Second
 	sp := load(t, shop)
@@ -75,7 +76,7 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 	w.start(began, sp)
 	seen := map[time.Time]string{}
 	end := began.Add(time.Duration(days) * 24 * time.Hour)
-	failing, slow, kills := 0.0, 0.0, 0
+	failing, slow := 0.0, 0.0
 	for now := began.Add(interval); now.Before(end); now = now.Add(interval) {
 		if rng.IntN(700) == 0 {
 			failing = []float64{0, 0, 0.02, 0.1, 0.6}[rng.IntN(5)]
@@ -88,7 +89,12 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 			w.engine(sp)
 			w.start(now.Add(-5*time.Second), sp)
 		case 1: // a kill, and some minutes until somebody starts it again
-			kills++
+			// The log does not tell within how many seconds of its last record a kill came: here after the last tick that
+			// the record allows for.
+			for ; now.Sub(w.last) <= upGrace; now = now.Add(interval) {
+				w.tick(now)
+				seen[now] = statesOf(w.machine)
+			}
 			now = now.Add(time.Duration(3+rng.IntN(60)) * interval)
 			w.engine(sp)
 			w.start(now.Add(-5*time.Second), sp)
@@ -131,7 +137,7 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 			extra++
 		case got != want:
 			if different++; different < 4 {
-				require.Equal(t, want, got, "%s", report.Time)
+				t.Errorf("%s:\n got %s\nwant %s", report.Time, got, want)
 			}
 		}
 		delete(seen, report.Time)
@@ -143,7 +149,7 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 		}
 	}
 	require.Zero(t, different)
-	require.LessOrEqual(t, extra, kills+1, "at the first record; the log does not tell within how many seconds of its last record a kill came")
+	require.LessOrEqual(t, extra, 1, "at the first record")
 	require.Empty(t, seen, "every tick is replayed")
 	require.Greater(t, fired, 5)
 	t.Logf("%d ticks, %d alerts, %d events", r.ticks, len(r.lanes[0].alerts), r.events)
