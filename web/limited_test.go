@@ -140,6 +140,8 @@ var limitedRoutes = []struct {
 	{"/alert?id=ErrorBudgetBurnPagefiring", 200}, {"/alert?id=00000000000000ff", 404}, {"/alert?id=00000000000000fe", 404},
 	{"/slo?id=insurance-unpaid/availability&group.product=SOMLT", 200},
 	{"/slo?id=" + secretService + "/availability", 404},
+	{"/slo/events?id=insurance-unpaid/availability&group.product=SOMLT", 501},
+	{"/slo/events?id=" + secretService + "/availability", 404},
 	{"/sla?id=insurance-unpaid/insurance", 404}, {"/sla?id=" + secretService + "/x", 404},
 	{"/engine", 403}, {"/api/v1/engine", 403}, {"/api/v1/rejects", 403}, {"/api/v1/seen", 403},
 	{"/api/v1/annotations", 403},

@@ -165,7 +165,7 @@ var mayImport = map[string][]string{
 	"web/status": {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/otlp", "ingest/rejects",
 		"ingest/servicebudget", "reliability/*", "sla/delivery", "web/format"},
 	"web/ui": {"slo", "slo/spec", "slo/fold", "slo/traces", "sla", "sla/forecast", "sla/history", "sla/report",
-		"rules", "alerts", "alerts/blindspot", "alerts/incident", "alerts/state", "web/*"},
+		"rules", "alerts", "alerts/blindspot", "alerts/incident", "alerts/state", "ingest/counting", "web/*"},
 	"cmd/sloengine":     {"all"},
 	"cmd/sloengine/app": {"all"},
 	"cmd/sloengine/app/admission": {"cmd/sloengine/app/config", "ingest/event", "ingest/redact",

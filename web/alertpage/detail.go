@@ -103,6 +103,7 @@ func (h *Handler) steps(c *gin.Context, a *state.Alert, inc *incident.Incident, 
 		if row.Href != "" && len(h.Traces(a.SLO, a.Group, h.Opt.Now())) > 0 {
 			add("Failing traces", row.Href+site.TracesAnchor)
 		}
+		add("Bad events", h.EventsHref(a.SLO, a.GroupBy, a.Group, onset))
 	} else {
 		add(cmp.Or(row.About, row.Service), row.Href)
 	}

@@ -53,7 +53,7 @@ func (api *Handler) apiEvents(c *gin.Context) {
 		respond.Problem(c, http.StatusNotImplemented, "This engine has no log.", nil)
 		return
 	}
-	if err := readEventQuery(&ask, q, v.Now); err != nil {
+	if err := ReadEventQuery(&ask, q, v.Now); err != nil {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
@@ -71,8 +71,8 @@ func (api *Handler) apiEvents(c *gin.Context) {
 	}
 }
 
-// readEventQuery reads the parameters. The default is the last hour.
-func readEventQuery(ask *counting.EventQuery, q url.Values, now time.Time) error {
+// ReadEventQuery reads the parameters last, from, to, where, verdict, limit and compare. The default is the last hour.
+func ReadEventQuery(ask *counting.EventQuery, q url.Values, now time.Time) error {
 	var err error
 	ask.To = now.UTC().Add(24 * time.Hour) // with events ahead of the clock
 	if s := q.Get("to"); s != "" {

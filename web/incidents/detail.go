@@ -55,6 +55,7 @@ type affected struct {
 	Service, Name string
 	Href          string // "" if the report does not have it any more
 	Traces        string // the failing traces of the group; "" if none are known
+	Events        string // its events since the start; "" without a log
 	Agreement     bool
 	Group         []format.Label
 	Bad, Valid    string
@@ -215,6 +216,9 @@ func (h *Handler) identify(a *affected, inc *incident.Incident, x incident.Affec
 		a.Href = h.Href("/slo", q)
 		if len(h.Traces(a.id, x.Group, h.Opt.Now())) > 0 {
 			a.Traces = a.Href + site.TracesAnchor
+		}
+		if len(s.GroupBy) == len(x.Group) {
+			a.Events = h.EventsHref(a.id, s.GroupBy, x.Group, inc.Onset)
 		}
 	}
 }

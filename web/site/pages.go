@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -157,11 +158,14 @@ func (site *Site) BareLayout(c *gin.Context, title string) Layout {
 // ServicesPath is the page that says of each service how it is.
 const ServicesPath = "/services"
 
+// EventsPath is the page with events of an SLO.
+const EventsPath = "/slo/events"
+
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
 var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true,
 	"/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true,
-	SilenceListPath: true, AlertPath: true, AlertListPath: true}
+	SilenceListPath: true, AlertPath: true, AlertListPath: true, EventsPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)
@@ -302,6 +306,19 @@ func (site *Site) SLOHref(r *sla.SLOReport) string {
 	q := GroupQuery(r.SLO.GroupBy, r.Group)
 	q.Set("id", string(r.SLO.ID))
 	return site.Href("/slo", q)
+}
+
+// EventsHref is the address of the events of a group of an SLO since a time, or lately; "" without a log.
+func (site *Site) EventsHref(id slo.ID, groupBy []string, g slo.Group, since time.Time) string {
+	if site.Opt.Events == nil {
+		return ""
+	}
+	q := GroupQuery(groupBy, g)
+	q.Set("id", string(id))
+	if !since.IsZero() {
+		q.Set("from", strconv.FormatInt(since.Unix(), 10))
+	}
+	return site.Href(EventsPath, q)
 }
 
 func slowly(seconds int) string {

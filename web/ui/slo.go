@@ -45,7 +45,8 @@ type sloPage struct {
 	Latency     *chart.Figure // nil unless the indicator is a latency
 	Calendar    *chart.Calendar
 	Attribution *Attribution
-	Work        *work // nil unless the indicator is of completion
+	EventsHref  string // "" without a log
+	Work        *work  // nil unless the indicator is of completion
 	Traces      *tracesPart
 	HistNote    string // why there are no charts
 
@@ -137,7 +138,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	}
 	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "SLOs", Href: "/"}, id.Service(), id.Name(),
 		url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
-	p.Work = newWork(v.Rep, r, v.Now)
+	p.Work, p.EventsHref = newWork(v.Rep, r, v.Now), ui.EventsHref(r.SLO.ID, r.SLO.GroupBy, r.Group, time.Time{})
 	p.Parts, p.Traces = ui.partRows(r, v.Now), ui.newTraces(r, v.Now)
 	fillCosts(&p, v.Rep, r)
 	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, ui.Onset(r), v.Now), capacityFacts(r)

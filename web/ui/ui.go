@@ -35,6 +35,7 @@ func New(s *site.Site) (*Handler, error) {
 func (ui *Handler) Register(get func(path string, h ...gin.HandlerFunc), read gin.HandlerFunc) {
 	get("/", read, ui.listPage)
 	get("/slo", read, ui.sloPage)
+	get(site.EventsPath, read, ui.eventsPage)
 	get("/slas", read, ui.slasPage)
 	get("/sla", read, ui.slaPage)
 	get("/report", read, ui.reportPage)
