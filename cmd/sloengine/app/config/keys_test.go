@@ -29,7 +29,7 @@ var keyEffects = map[string]string{
 	"ingest TestNoMemoryLeftIs503":                                 `ingest.bodies_memory`,
 	"ingest TestStalledDiskIsA504":                                 `ingest.deadline`,
 	"ingest TestDeadlineForTheCommitter":                           `ingest.deadline_reserve`,
-	"ingest/dedup TestKeySetStaysInBudget":                         `known_ids.memory`,
+	"ingest/dedup TestTableStaysInBudget":                          `known_ids.memory`,
 	"internal/e2e/faults TestEvictedCountsAgain":                   `parked.memory`,
 	"ingest/engine TestLogIsTruncated":                             `log.segment checkpoint.log`,
 	"cmd/sloengine/app TestHistoryBounds":                          `log.retain log.retain_bytes`,
