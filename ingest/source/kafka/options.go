@@ -62,7 +62,7 @@ type FetchSettings struct {
 
 // Defaults are the settings of a source that says nothing else than its topics.
 func Defaults() Settings {
-	s := Settings{Start: Earliest, Ownership: Static, Engines: 1, Ordinal: "0", Commit: true, Buffer: 8 << 20,
+	s := Settings{Start: Earliest, Ownership: Static, Engines: 1, Ordinal: "0", Commit: true, Buffer: 16 << 20,
 		SessionTimeout: 30 * time.Second, Heartbeat: 10 * time.Second, Refresh: 10 * time.Second}
 	s.Fetch.MinBytes, s.Fetch.MaxWait = 50_000, 200*time.Millisecond
 	return s
