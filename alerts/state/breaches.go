@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -25,6 +26,7 @@ type breaches map[string]*breachCounts // by key of limitBy
 // breachCounts are those of one limit.
 type breachCounts struct {
 	since  time.Time // watched without a gap
+	seen   time.Time // of the last report that has the limit
 	groups map[string]*breachCount
 	buf    []byte // for the key of a group
 }
@@ -32,7 +34,7 @@ type breachCounts struct {
 type breachCount struct {
 	now     uint64         // of the report that is being observed
 	seen    time.Time      // of the last report that has the group
-	samples []breachSample // oldest first
+	samples []breachSample // when the count grew, oldest first
 }
 
 type breachSample struct {
@@ -61,9 +63,11 @@ func (b *breaches) observe(st *step) {
 				c = &breachCounts{since: st.now, groups: map[string]*breachCount{}} // not watched in between
 				(*b)[by.key] = c
 			}
+			c.seen = st.now
 			c.observe(l, by, st.now, st.last)
 		}
 	}
+	maps.DeleteFunc(*b, func(_ string, c *breachCounts) bool { return !c.seen.Equal(st.now) }) // no alert is about it
 }
 
 func (c *breachCounts) observe(l *sla.ThresholdReport, by limitBy, now, last time.Time) {
@@ -92,7 +96,9 @@ func (c *breachCounts) observe(l *sla.ThresholdReport, by limitBy, now, last tim
 			drop++
 		}
 		g.samples = append(g.samples[:0], g.samples[drop:]...)
-		g.samples = append(g.samples, breachSample{now, g.now})
+		if n := len(g.samples); n == 0 || g.now > g.samples[n-1].critical { // the last one says it until then
+			g.samples = append(g.samples, breachSample{now, g.now})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -71,7 +72,19 @@ func TestHold(t *testing.T) {
 	require.Equal(t, firing, step(m, 10*time.Minute, 6, 0))
 	again := newMachine(t)
 	require.NoError(t, again.Restore(m.Snapshot()))
-	require.Equal(t, firing, step(again, 11*time.Minute, 6, 0), "it fired when the snapshot was made")
+	require.Equal(t, firing, step(again, slo.Hold, 6, 0))
+	require.Empty(t, step(again, slo.Hold+time.Second, 6, 0))
+
+	// A snapshot before version 5 says only that it fired then.
+	var former map[string]any
+	require.NoError(t, json.Unmarshal(m.Snapshot(), &former))
+	former["version"] = 4
+	delete(former, "marks")
+	data, err := json.Marshal(former)
+	require.NoError(t, err)
+	again = newMachine(t)
+	require.NoError(t, again.Restore(data))
+	require.Equal(t, firing, step(again, 10*time.Minute+slo.Hold, 6, 0))
 	require.Empty(t, step(again, 10*time.Minute+slo.Hold+time.Second, 6, 0))
 
 	// The evidence lasts as long. The ratio of the long window does not.

@@ -23,6 +23,7 @@ type Machine struct {
 	quiet    quiet
 	breaches breaches
 	kept     map[keptKey]*alert    // from a snapshot, until their rows turn up
+	marks    map[string]marksJSON  // likewise, by rowKey
 	resolved []Alert               // oldest first
 	held     []Held                // as of the last report
 	seen     map[string]*RulesSeen // by source

@@ -82,16 +82,6 @@ func (o *oracle) end(name string, a *oracleAlert) {
 	delete(o.alerts, name)
 }
 
-// restart forgets when the conditions of what does not fire held. What fires was held at the last step.
-func (o *oracle) restart() {
-	clear(o.met)
-	for name, a := range o.alerts {
-		if a.state == Firing {
-			o.met[metKey{name, "proof"}], o.met[metKey{name, "short"}] = o.last, o.last
-		}
-	}
-}
-
 // believed is whether both windows are above a factor: spread over the whole of
 // them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five
 // minutes, that lasts for half an hour, and so does the short one where the half hour has too few events. Half an hour
@@ -154,8 +144,7 @@ func TestModel(t *testing.T) {
 				again, err := New(Options{MaxResolved: 1 << 20, KeepResolved: 1000 * time.Hour})
 				require.NoError(rt, err)
 				require.NoError(rt, again.Restore(m.Snapshot()))
-				m = again
-				o.restart()
+				m = again // which remembers everything
 			}
 			rep := &sla.Report{Time: now}
 			known := map[string]*bool{}

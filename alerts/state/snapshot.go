@@ -6,21 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
 // SnapshotVersion grows with every change that an older reader would get wrong.
-const SnapshotVersion = 4 // 2: alerts on the engine; 3: labels slo_tier, slo_long and so on; 4: who sends them
-
-// unsent is the version of a snapshot in which the engine sends all alerts, for readers that know no others.
-const unsent = 3
+// 2: alerts on the engine; 3: labels slo_tier, slo_long and so on; 4: who sends them; 5: what conditions remember
+const SnapshotVersion = 5
 
 // ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
 // another version.
@@ -35,6 +35,34 @@ type snapshotJSON struct {
 	Senders  []senderJSON `json:"senders"`
 
 	SentBy map[slo.ID]SentBy `json:"sent_by,omitempty"`
+
+	Marks    []marksJSON             `json:"marks,omitempty"`
+	Breaches map[string]breachesJSON `json:"breaches,omitempty"`     // by key of limitBy
+	Watched  time.Time               `json:"watched_since,omitzero"` // senders, without a gap
+}
+
+// marksJSON is what the conditions of a group of an SLO remember, by their key, whether or not an alert is active.
+type marksJSON struct {
+	ID    string          `json:"id"`
+	Group slo.Group       `json:"group,omitempty"`
+	Of    map[string]mark `json:"of"`
+}
+
+// mark is what a condition remembers, in Unix ns; 0: nothing.
+type mark struct {
+	Begun int64 `json:"begun,omitempty"`
+	Proof int64 `json:"proof,omitempty"`
+	Short int64 `json:"short,omitempty"`
+}
+
+type breachesJSON struct {
+	Since  time.Time         `json:"since"`
+	Groups []breachGroupJSON `json:"groups"` // by key
+}
+
+type breachGroupJSON struct {
+	Key     []byte      `json:"key"`     // not UTF-8
+	Samples [][2]uint64 `json:"samples"` // Unix ns and count, oldest first
 }
 
 type activeJSON struct {
@@ -77,10 +105,8 @@ func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{},
-		Resolved: []Alert{}, Senders: []senderJSON{}, SentBy: m.sentBy}
-	if len(s.SentBy) == 0 {
-		s.Version = unsent
-	}
+		Resolved: []Alert{}, Senders: []senderJSON{}, SentBy: m.sentBy, Marks: m.saveMarks(), Breaches: m.breaches.save(),
+		Watched: m.quiet.since}
 	for sc := range m.rows {
 		for _, row := range m.rows[sc].list {
 			for k, a := range row.active {
@@ -192,6 +218,30 @@ func (m *Machine) Restore(data []byte) error {
 		q.index[senderKey{j.Service, j.Type}] = x
 	}
 	q.sort()
+	q.since = s.Watched
+	limits, err := restoreBreaches(s.Breaches)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	marks := map[string]marksJSON{}
+	if s.Version < 5 { // only a page that fired is known: its conditions were met then, or held
+		s.Marks = nil
+		for key, a := range kept {
+			if key.scope == scopeSLO && a.State == Firing {
+				s.Marks = append(s.Marks, marksJSON{key.id, a.Group, map[string]mark{
+					key.condition: {Proof: s.Time.UnixNano(), Short: s.Time.UnixNano()}}})
+			}
+		}
+	}
+	for _, j := range s.Marks {
+		row := rowKey(j.ID, j.Group)
+		if of := marks[row].Of; of != nil {
+			maps.Copy(of, j.Of)
+			continue
+		}
+		marks[row] = j
+	}
+	m.marks, m.breaches = marks, limits
 	m.last, m.engineAt, m.kept, m.resolved, m.quiet = s.Time, s.EngineAt, kept, resolved, q
 	m.sentBy = s.SentBy
 	v := &View{Step: m.current.Load().Step + 1, Time: m.last, Resolved: resolved, SentBy: m.sentBy}
@@ -200,6 +250,92 @@ func (m *Machine) Restore(data []byte) error {
 	}
 	m.current.Store(v)
 	return nil
+}
+
+// saveMarks lists what conditions remember, also of a snapshot whose rows have not turned up.
+func (m *Machine) saveMarks() (out []marksJSON) {
+	for _, row := range m.rows[scopeSLO].list {
+		if row.begun == nil && row.met == nil {
+			continue
+		}
+		j := marksJSON{row.id, row.group, map[string]mark{}}
+		for k := range row.plan {
+			x := mark{Proof: row.lastMet(k).Proof, Short: row.lastMet(k).Short}
+			if row.begun != nil {
+				x.Begun = row.begun[k]
+			}
+			if x != (mark{}) {
+				j.Of[row.plan[k].key] = x
+			}
+		}
+		out = append(out, j)
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.marks)) {
+		out = append(out, m.marks[key])
+	}
+	return out
+}
+
+// recall gives a new row what its conditions remembered in a snapshot.
+func (m *Machine) recall(row *row) {
+	key := rowKey(row.id, row.group)
+	for k := range row.plan {
+		x, ok := m.marks[key].Of[row.plan[k].key]
+		if !ok {
+			continue
+		}
+		row.meet(k, alerts.Met{Proof: x.Proof, Short: x.Short})
+		if x.Begun != 0 {
+			if row.begun == nil {
+				row.begun = make([]int64, len(row.plan))
+			}
+			row.begun[k] = x.Begun
+		}
+	}
+	delete(m.marks, key)
+}
+
+// save lists what is remembered of limits.
+func (b breaches) save() map[string]breachesJSON {
+	if len(b) == 0 {
+		return nil
+	}
+	out := make(map[string]breachesJSON, len(b))
+	for key, c := range b {
+		j := breachesJSON{Since: c.since, Groups: make([]breachGroupJSON, 0, len(c.groups))}
+		for _, name := range slices.Sorted(maps.Keys(c.groups)) {
+			g := breachGroupJSON{Key: []byte(name)}
+			for _, x := range c.groups[name].samples {
+				g.Samples = append(g.Samples, [2]uint64{uint64(x.at.UnixNano()), x.critical})
+			}
+			j.Groups = append(j.Groups, g)
+		}
+		out[key] = j
+	}
+	return out
+}
+
+func restoreBreaches(saved map[string]breachesJSON) (breaches, error) {
+	out := breaches{}
+	for key, j := range saved {
+		c := &breachCounts{since: j.Since, groups: make(map[string]*breachCount, len(j.Groups))}
+		for _, g := range j.Groups {
+			x := &breachCount{}
+			for i, sample := range g.Samples {
+				at := time.Unix(0, int64(sample[0])).UTC()
+				if i > 0 && (!at.After(x.samples[i-1].at) || sample[1] < x.samples[i-1].critical) {
+					return nil, fmt.Errorf("the breaches of %s are out of order", key)
+				}
+				x.samples = append(x.samples, breachSample{at, sample[1]})
+			}
+			if len(x.samples) == 0 {
+				return nil, fmt.Errorf("a group of %s has no count of breaches", key)
+			}
+			c.groups[string(g.Key)] = x
+		}
+		out[key] = c
+	}
+	return out, nil
 }
 
 func (j *activeJSON) alert() (keptKey, *alert, error) {

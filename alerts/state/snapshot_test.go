@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -76,6 +78,80 @@ func TestRestart(t *testing.T) {
 			require.Equal(t, c.fired, a.FiredAt.Sub(at))
 			require.Equal(t, at, a.FirstBad)
 		})
+	}
+}
+
+// TestRestartsChangeNothing steps a machine that is often replaced from its snapshot beside one that runs
+// on: their alerts, what keeps others from starting, and all that they remember are the same.
+func TestRestartsChangeNothing(t *testing.T) {
+	at := start.Add(40 * day)
+	groups := []slo.Group{{"a"}, {"b"}, {slo.OtherGroup}}
+	up, lat := newSLO(t, "shop/availability", "99.9", "product"), newSLO(t, "shop/latency", "95", "product")
+	lat.Indicator = slo.Indicator{Kind: slo.KindLatency, Threshold: time.Minute}
+	limit := &slo.Threshold{Service: "shop", Name: "processing", Critical: 2 * time.Minute, GroupBy: []string{"product"}}
+	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day}, Components: []sla.Component{
+		{Name: "availability", SLO: up.ID, Weight: 1}, {Name: "latency", SLO: lat.ID, Weight: 1},
+	}}
+	for _, e := range alerts.Catalogue() {
+		a.Catalogue = append(a.Catalogue, sla.CatalogueAlert{Name: e.Name})
+	}
+	const seeds = 2
+	fired := map[string]int{}
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		streams := make([]stream, len(groups))
+		for i := range streams {
+			streams[i] = stream{rate: []float64{0.02, 1, 0.1}[i], from: start}
+			for from := at; from.Before(at.Add(6 * time.Hour)); from = from.Add(time.Duration(rng.IntN(90)) * time.Minute) {
+				streams[i].incidents = append(streams[i].incidents, incident{from,
+					from.Add(time.Duration(rng.IntN(30)) * time.Minute), []float64{0.004, 0.1, 1}[rng.IntN(3)]})
+			}
+		}
+		m, again := newMachine(t), newMachine(t)
+		var traffic uint64
+		critical := make([]uint64, len(groups))
+		for now := at; now.Before(at.Add(6 * time.Hour)); now = now.Add(20 * time.Second) {
+			if rng.IntN(200) == 0 {
+				now = now.Add(time.Duration(rng.IntN(20)) * time.Minute)
+			}
+			traffic += uint64(rng.IntN(3))
+			r := &sla.Report{Time: now, SLAs: []sla.SLAReport{{SLA: a}},
+				Traffic: []sla.TrafficReport{{Service: "shop", Type: "order", Count: traffic}}}
+			l := sla.ThresholdReport{Threshold: limit}
+			for _, s := range []*slo.SLO{up, lat} {
+				for i, g := range groups {
+					x := streams[i].report(s, g, now)
+					x.Budget = slo.Budget{}
+					r.SLOs = append(r.SLOs, x)
+				}
+			}
+			for i, g := range groups {
+				critical[i] += streams[i].counts(now.Add(-20*time.Second), now).Bad
+				l.Groups = append(l.Groups, sla.ThresholdGroup{Group: g, Total: sla.Violations{Critical: critical[i]}})
+				l.Total.Critical += critical[i]
+			}
+			r.Thresholds = []sla.ThresholdReport{l}
+			for _, tr := range m.Step(r) {
+				if tr.To == Firing {
+					fired[tr.Alert.Name]++
+				}
+			}
+			restart := rng.IntN(8) == 0
+			for i := 0; i < 2 && restart; i++ { // the first one stops before its first report
+				saved := again.Snapshot()
+				again = newMachine(t)
+				require.NoError(t, again.Restore(saved))
+			}
+			again.Step(r)
+			require.Equal(t, m.View().Held, again.View().Held)
+			if restart {
+				require.Equal(t, string(m.Snapshot()), string(again.Snapshot()), "seed %d, %s", seed, now.Sub(at))
+			}
+		}
+	}
+	for _, name := range []string{"ErrorBudgetBurnPage", "LatencySLACriticalViolation", "ErrorRateSLAViolation",
+		"LatencySLARecovered"} {
+		require.Greater(t, fired[name], seeds, name)
 	}
 }
 
@@ -165,7 +241,7 @@ func TestRestoreIsStrict(t *testing.T) {
 		"not JSON":        "x",
 		"cut off":         string(good[:len(good)/2]),
 		"more behind it":  string(good) + "{}",
-		"newer":           `{"version":4,"time":"2026-01-01T00:00:00Z","new":1}`,
+		"newer":           `{"version":6,"time":"2026-01-01T00:00:00Z","new":1}`,
 		"unknown field":   `{"version":1,"time":"2026-01-01T00:00:00Z","other":1}`,
 		"no version":      `{"time":"2026-01-01T00:00:00Z"}`,
 		"twice":           with(alert + "," + alert),
@@ -178,6 +254,10 @@ func TestRestoreIsStrict(t *testing.T) {
 			strings.Replace(alert, `"active_since":"2026-01-01T00:00:00Z"`, `"active_since":"0001-01-01T00:00:00Z"`, 1)),
 		"sender's history": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],` +
 			`"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":0,"slots":[1]}]}`,
+		"breaches without a count": `{"version":5,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[],` +
+			`"breaches":{"x":{"since":"2026-01-01T00:00:00Z","groups":[{"key":"","samples":[]}]}}}`,
+		"breaches that decrease": `{"version":5,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[],` +
+			`"breaches":{"x":{"since":"2026-01-01T00:00:00Z","groups":[{"key":"","samples":[[1,2],[2,1]]}]}}}`,
 		"not resolved": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],` +
 			`"resolved":[{"labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,` +
 			`"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z"}],"senders":[]}`,

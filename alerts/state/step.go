@@ -176,6 +176,9 @@ func (st *step) fit(s scope, row *row, conditions []condition) {
 			row.meet(to, m)
 		}
 	}
+	if s == scopeSLO && len(st.marks) > 0 {
+		st.recall(row)
+	}
 	if len(st.kept) == 0 {
 		return
 	}
@@ -186,10 +189,6 @@ func (st *step) fit(s scope, row *row, conditions []condition) {
 			st.relabel(a, &conditions[k], row)
 			put(k, a)
 			st.active++
-			if a.State == Firing && conditions[k].Tier.Page {
-				saved := st.last.UnixNano() // it fired then, so its conditions were met, or held
-				row.meet(k, alerts.Met{Proof: saved, Short: saved})
-			}
 		}
 	}
 }
@@ -240,6 +239,7 @@ func (st *step) dropKept() {
 		st.remove(a)
 		delete(st.kept, key)
 	}
+	st.marks = nil
 }
 
 // advance moves one alert by what the report says of its condition.
