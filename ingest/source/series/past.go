@@ -47,22 +47,21 @@ func (p *past) text() string {
 }
 
 // pastOf is what is known of the past of a unit. ok is false if nothing is.
-func (s *Source) pastOf(p *plan) (of past, ok bool) {
-	_, err := fmt.Sscanf(s.o.Counters.Note(p.class, noteAt), pastFormat, &of.Round, &of.From, &of.Since, &of.Reached,
+func (s *Source) pastOf(class counter.Key) (of past, ok bool) {
+	_, err := fmt.Sscanf(s.o.Counters.Note(class, noteAt), pastFormat, &of.Round, &of.From, &of.Since, &of.Reached,
 		&of.End, &of.Meet)
 	return of, err == nil
 }
 
 // classOf is that of the samples of a round.
-func classOf(p *plan, round int) counter.Key {
-	class := p.class
+func classOf(class counter.Key, round int) counter.Key {
 	class.Hi += uint64(round)
 	return class
 }
 
 // wantsPast prepares to read what is missing before a unit. nil: nothing is.
 func (s *Source) wantsPast(p *plan, now time.Time) *meeting {
-	of, ok := s.pastOf(p)
+	of, ok := s.pastOf(p.class)
 	if !ok || s.o.History == 0 {
 		return nil
 	}
@@ -74,7 +73,7 @@ func (s *Source) wantsPast(p *plan, now time.Time) *meeting {
 		of = past{Round: of.Round + 1, From: from.UnixNano(), Since: from.Add(-s.o.Scrape).UnixNano(),
 			Reached: from.UnixNano(), End: of.From, Meet: of.Since}
 	}
-	return &meeting{past: of, noted: p.class, before: classOf(p, of.Round-1), class: classOf(p, of.Round),
+	return &meeting{past: of, noted: p.class, before: classOf(p.class, of.Round-1), class: classOf(p.class, of.Round),
 		firsts: map[counter.Key]int64{}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -51,6 +52,7 @@ type federation struct {
 	store   *store
 	regions []*region
 	given   []map[string]string // external labels in the settings
+	alone   *Source             // reads the first server; nil: all are read
 	units   []Unit
 	intake  *source.Intake
 }
@@ -83,7 +85,7 @@ func (f *federation) restart() {
 	for i, r := range f.regions {
 		servers = append(servers, Server{URL: r.url, Client: http.DefaultClient, External: f.given[i]})
 	}
-	f.Servers = NewServers(Options{Settings: quick, Engine: f.store, Units: func() []Unit { return f.units },
+	o := Options{Settings: quick, Engine: f.store, Units: func() []Unit { return f.units },
 		Counters: table, Until: f.store.until, Intake: f.intake, Logger: log,
 		Spans: func(_ context.Context, stream string) (out []counter.Observation, err error) {
 			for _, o := range f.store.seen {
@@ -94,13 +96,23 @@ func (f *federation) restart() {
 			return out, nil
 		},
 		SizeLimits: event.SizeLimits{AllowedLateness: 24 * time.Hour},
-		Longest:    func() time.Duration { return 30 * 24 * time.Hour }}, servers, Names{
+		Longest:    func() time.Duration { return 30 * 24 * time.Hour }}
+	if f.alone != nil {
+		o.URL, o.Client = f.regions[0].url, http.DefaultClient
+		f.alone = New(o)
+		return
+	}
+	f.Servers = NewServers(o, servers, Names{
 		Server: func(stream, server string) string { return stream + "#" + server },
 		Groups: func(stream string, values map[string]string) string { return fmt.Sprint(stream, values) }})
 }
 
 func (f *federation) round(seconds int) {
 	f.now = at(seconds)
+	if f.alone != nil {
+		f.alone.Round(f.t.Context())
+		return
+	}
 	for _, s := range f.sources {
 		s.Round(f.t.Context())
 	}
@@ -308,4 +320,69 @@ func TestServerJoins(t *testing.T) {
 	require.Equal(t, before+30, f.store.sums["shop~prometheus/availability region=eu success"])
 	require.Equal(t, 30, f.store.sums["shop~prometheus/availability region=us success"])
 	require.Equal(t, 137, f.until("main 1"))
+}
+
+// The source is changed between one server and both again and again, and the engine is killed, whether or not the second
+// server answers. What the first one says counts once whoever reads it, and what the second one says at most. What a
+// target adds that is not scraped when that happens may be left out.
+func TestOneServerAndSeveral(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		f := newFederation(t, byRegion("route"), "{region: eu}", "{region: us}")
+		counts, truth := [2][8]int{{1e6}, {2e6}}, [2]int{}
+		changes, unscraped, gaps := 0, 0, seed%2 == 1
+		check := func() (counted [2]int) {
+			for k := range counted {
+				counted[k] = f.store.sums[fmt.Sprintf("shop~prometheus/availability route=/%d success", k)]
+				require.LessOrEqual(t, counted[k], truth[k], "seed %d, server %d", seed, k)
+			}
+			return counted
+		}
+		for i := range 150 {
+			for k, r := range f.regions {
+				for n := range 1 + i/20 { // a series begins now and then
+					if i > 0 && rng.IntN(3) > 0 {
+						added := rng.IntN(9)
+						counts[k][n], truth[k] = counts[k][n]+added, truth[k]+added
+					}
+					if unscraped <= 0 || k == 1 {
+						r.add(fmt.Sprintf(`requests_total{job="web",route="/%d",n="%d"}`, k, n), at(5*i), float64(counts[k][n]))
+					}
+				}
+			}
+			unscraped--
+			if gaps && unscraped < -20 && rng.IntN(5) == 0 {
+				unscraped = 10
+			}
+			if rng.IntN(15) == 0 {
+				f.regions[1].down = !f.regions[1].down
+			}
+			if i == 0 || rng.IntN(3) > 0 {
+				f.round(5*i + 2 + rng.IntN(3))
+			}
+			switch before := f.alone; {
+			case i > 0 && rng.IntN(10) == 0:
+				if f.alone = new(Source); before != nil {
+					f.alone = nil
+				}
+				changes++
+				fallthrough
+			case rng.IntN(5) == 0:
+				f.restart()
+			}
+			check()
+		}
+		f.regions[1].down = false
+		f.round(5*149 + 5)
+		f.round(5*149 + 10)
+		counted := check()
+		t.Logf("seed %d: %d changes, counted %v of %v", seed, changes, counted, truth)
+		require.Greater(t, changes, 3)
+		require.Contains(t, f.log.String(), "the source was changed between one server and several")
+		if !gaps {
+			require.Equal(t, truth[0], counted[0], "seed %d", seed)
+		}
+		require.Greater(t, 2*counted[0], truth[0], "seed %d", seed)
+		require.Positive(t, counted[1], "seed %d", seed)
+	}
 }

@@ -65,6 +65,7 @@ type Source struct {
 	plans  map[string]*plan // by stream
 	tally
 	book
+	told bool // that another kind of reader counted before
 
 	// The rest is of one of several servers.
 	all      *Servers // nil: it is the only one
@@ -198,10 +199,8 @@ func (s *Source) catchUp(ctx context.Context, p *plan, limit time.Time) error {
 	if err != nil {
 		return err
 	}
-	if from.IsZero() && s.all != nil { // before, others counted the SLO without this server
-		if from, err = s.o.Until(ctx, p.base); err != nil {
-			return err
-		}
+	if from, err = s.takeOver(ctx, p, from); err != nil {
+		return err
 	}
 	known := !from.IsZero()
 	now := p.align(s.o.Intake.Now().Add(-scrapeDelay))
@@ -260,6 +259,7 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	at := to.UnixNano()
 	s.batch.Observed(counter.Observation{Source: p.Stream, From: at - 1, To: at})
 	s.note(p, at)
+	s.handOver(p)
 	if _, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch); err != nil {
 		return err
 	}
@@ -390,6 +390,7 @@ func (s *Source) store(ctx context.Context, p *plan, observed []counter.Observat
 	}
 	if !to.IsZero() {
 		s.note(p, to.UnixNano())
+		s.handOver(p)
 	}
 	if s.all != nil {
 		s.all.mu.Lock()

@@ -239,7 +239,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 			uint64(maxAdded))
 		return why
 	}
-	if n := x.Count; n > 0 {
+	if n := x.Count; n > 0 && x.Time > r.plan.since {
 		at := at.at
 		if gap {
 			at -= (at - x.Before) / 2
