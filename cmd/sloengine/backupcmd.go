@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,8 +31,9 @@ import (
 
 func newBackup(s cli.Streams) *cobra.Command {
 	var (
-		engine remote.Client
-		out    string
+		engine  remote.Client
+		out     string
+		history bool
 	)
 	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
@@ -44,6 +46,9 @@ contains all events that the engine acknowledged before the backup began.
 DIR must be empty or must not exist. With -, backup writes a tar stream to standard
 output. The last file, BACKUP.json, lists all other files with their SHA-256 checksums.
 An interrupted backup lacks this file, and restore refuses it.
+
+With --history, the backup also holds the retained history (log.retain), which can be much
+larger than all else. Files of it that expire meanwhile are left out.
 
 A backup does not contain dead letters in Redis or in memory, nor the output of file
 sinks. If the engine requires tokens, the command needs the permission operate.`,
@@ -58,7 +63,7 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 				return cli.Usagef("--out - writes the backup to standard output, which leaves no room for -o %s", p.Format)
 			}
 			began := time.Now()
-			m, err := readBackup(c.Context(), &engine, out, s.Out)
+			m, err := readBackup(c.Context(), &engine, history, out, s.Out)
 			if err != nil {
 				return fmt.Errorf("backup: %w", err)
 			}
@@ -70,6 +75,7 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 	}
 	engine.AddFlags(c.Flags())
 	c.Flags().StringVar(&out, "out", "", "folder to write to, or - for a tar stream on standard output")
+	c.Flags().BoolVar(&history, "history", false, "back up the retained history, too")
 	p.AddOutput(c.Flags(), "table", "json")
 	return c
 }
@@ -87,8 +93,14 @@ func summaryOf(m *backup.Manifest, began time.Time) backupSummary {
 }
 
 // readBackup reads the stream of a running engine and verifies it.
-func readBackup(ctx context.Context, c *remote.Client, out string, stdout io.Writer) (m *backup.Manifest, err error) {
-	err = c.Stream(ctx, app.BackupPath, func(r io.Reader) error {
+func readBackup(
+	ctx context.Context, c *remote.Client, history bool, out string, stdout io.Writer,
+) (m *backup.Manifest, err error) {
+	params := url.Values{}
+	if history { // engines before this parameter ignore it
+		params.Set("history", "true")
+	}
+	err = c.Stream(ctx, app.BackupPath, params, func(r io.Reader) error {
 		if out == "-" {
 			m, err = backup.Check(r, stdout)
 		} else {

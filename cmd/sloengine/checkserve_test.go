@@ -125,6 +125,7 @@ func TestBackupHoldsNoKeys(t *testing.T) {
 	for name, want := range map[string]bool{
 		"LINK_KEY": false, "LOCK": false, "wal": false, "positions-import.json": false, "x/y": false,
 		"FORMAT": true, "INSTANCE": true, "wal/00000001.wal": true, "kept/a/b": true, "alerts.json": true,
+		"history/00000000000000000001.hist": true, "history": false,
 	} {
 		require.Equal(t, want, app.BackupHolds(name), name)
 	}

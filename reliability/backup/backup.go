@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"time"
@@ -57,7 +58,10 @@ func (m *Manifest) Bytes() (n int64) {
 type Set struct {
 	begun time.Time
 	files []openFile
+	later []laterFile
 }
+
+type laterFile struct{ name, path string }
 
 type openFile struct {
 	name string
@@ -75,12 +79,20 @@ func (s *Set) Below(dir string) func(name string, size int64, file fsys.File) {
 	}
 }
 
+// Later adds files of a folder that never change, behind all others and in the order given. Each is opened when it is
+// its turn, so that any number of them takes one open file. One that was deleted by then is left out.
+func (s *Set) Later(dir, folder string, names []string) {
+	for _, name := range names {
+		s.later = append(s.later, laterFile{path.Join(dir, name), filepath.Join(folder, name)})
+	}
+}
+
 // Write writes the stream. keepAlive is called before each write that may take long.
 func (s *Set) Write(w io.Writer, version string, keepAlive func() error) error {
 	m := Manifest{Format: formatNumber, Version: version, Begun: s.begun}
 	t := tar.NewWriter(w)
 	buf := make([]byte, 256<<10)
-	for _, f := range s.files {
+	writeFile := func(f *openFile) error {
 		if err := t.WriteHeader(header(f.name, f.size, s.begun)); err != nil {
 			return fmt.Errorf("write backup: %w", err)
 		}
@@ -100,6 +112,24 @@ func (s *Set) Write(w io.Writer, version string, keepAlive func() error) error {
 			at += int64(len(part))
 		}
 		m.Files = append(m.Files, Entry{f.name, f.size, hex.EncodeToString(sum.Sum(nil))})
+		return nil
+	}
+	for i := range s.files {
+		if err := writeFile(&s.files[i]); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.later {
+		f, err := l.open()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("back up %s: %w", l.name, err)
+		}
+		if err := errors.Join(writeFile(&f), f.file.Close()); err != nil {
+			return err
+		}
 	}
 	data, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -115,6 +145,18 @@ func (s *Set) Write(w io.Writer, version string, keepAlive func() error) error {
 		return fmt.Errorf("write backup: %w", err)
 	}
 	return nil
+}
+
+func (l *laterFile) open() (openFile, error) {
+	file, err := fsys.OS().Open(l.path)
+	if err != nil {
+		return openFile{}, err
+	}
+	size, err := file.Size()
+	if err != nil {
+		return openFile{}, errors.Join(err, file.Close())
+	}
+	return openFile{l.name, size, file}, nil
 }
 
 func header(name string, size int64, at time.Time) *tar.Header {

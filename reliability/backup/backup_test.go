@@ -97,6 +97,30 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, content, filesIn(t, again))
 }
 
+// Files that are opened later are behind all others. One that is gone by then is left out, and one that cannot be read
+// breaks the backup.
+func TestLaterFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"c", "b", "a"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("content of "+name), 0o600))
+	}
+	set := NewSet()
+	set.Later("history", dir, []string{"c", "b", "a"})
+	require.NoError(t, os.Remove(filepath.Join(dir, "a")))
+	var out bytes.Buffer
+	require.NoError(t, set.Write(&out, "1.2.3", func() error { return nil }))
+	folder := filepath.Join(t.TempDir(), "backup")
+	m, err := Unpack(&out, folder)
+	require.NoError(t, err)
+	require.Equal(t, []string{"history/c", "history/b"}, []string{m.Files[0].Name, m.Files[1].Name})
+	require.Len(t, m.Files, 2)
+	require.Equal(t, "content of b", filesIn(t, folder)["history/b"])
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "b")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "b"), 0o700))
+	require.ErrorContains(t, set.Write(io.Discard, "1.2.3", func() error { return nil }), "history/b")
+}
+
 // A stream that breaks off anywhere, and one in which any byte of a file changed, is refused, and
 // nothing is written.
 func TestBrokenStreams(t *testing.T) {

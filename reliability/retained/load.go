@@ -77,6 +77,22 @@ func (s *Store) list() ([]*file, error) {
 	return files, nil
 }
 
+// Names lists the files of a folder, the newest first: deletion begins with the oldest, so whoever goes through them in
+// this order misses none in front of one that it still found.
+func Names(f fsys.FS, dir string) ([]string, error) {
+	names, err := f.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list folder %s: %w", dir, err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := parseName(name); return !ok })
+	slices.Sort(names)
+	slices.Reverse(names)
+	return names, nil
+}
+
 // readIndexes reads the indexes of the files of a folder, ascending.
 func readIndexes(f fsys.FS, dir string, names []string) []*file {
 	var files []*file

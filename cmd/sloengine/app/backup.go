@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
@@ -53,6 +54,11 @@ func (b *backups) serve(c *gin.Context) {
 			"); use sloengine backup.", nil)
 		return
 	}
+	history := c.DefaultQuery("history", "false")
+	if history != "true" && history != "false" {
+		respond.Problem(c, http.StatusBadRequest, "history: want true or false", nil)
+		return
+	}
 	if !b.running.TryLock() {
 		c.Header("Retry-After", "60")
 		respond.Problem(c, http.StatusConflict, "Another backup is running. Try again when it has finished.", nil)
@@ -62,7 +68,7 @@ func (b *backups) serve(c *gin.Context) {
 	began := time.Now()
 	set := backup.NewSet()
 	defer set.Close()
-	switch err := b.snapshot(c.Request.Context(), set); {
+	switch err := b.snapshot(c.Request.Context(), set, history == "true"); {
 	case errors.Is(err, engine.ErrNotReady):
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Try again when it is ready.", nil)
@@ -80,7 +86,7 @@ func (b *backups) serve(c *gin.Context) {
 	err := set.Write(c.Writer, b.version, func() error {
 		return conn.SetWriteDeadline(time.Now().Add(backupStall))
 	})
-	b.trail.note(c, "backup", fmt.Sprintf("%d bytes", c.Writer.Size()), err)
+	b.trail.note(c, "backup", fmt.Sprintf("%d bytes, history=%s", c.Writer.Size(), history), err)
 	if err != nil {
 		b.log.Error("backup failed", "err", err)
 		panic(http.ErrAbortHandler) // the connection breaks, so that it does not look like the end
@@ -95,7 +101,7 @@ var backupFiles = []string{
 }
 
 var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,
-	engine.LogDir, checkpoint.Dir}
+	engine.LogDir, engine.HistoryDir, checkpoint.Dir}
 
 // BackupHolds reports whether a backup may hold a file of that name.
 func BackupHolds(name string) bool {
@@ -103,9 +109,18 @@ func BackupHolds(name string) bool {
 	return below && slices.Contains(backupDirs, dir) || slices.Contains(backupFiles, name)
 }
 
-// snapshot opens everything that a start needs.
-func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
+// snapshot opens everything that a start needs. The files of the history are listed before those of the log, while the
+// log deletes nothing: each record is in one of both.
+func (b *backups) snapshot(ctx context.Context, set *backup.Set, history bool) error {
 	return b.engine.Snapshot(func() error {
+		if history {
+			dir := filepath.Join(b.dir, engine.HistoryDir)
+			names, err := retained.Names(fsys.OS(), dir)
+			if err != nil {
+				return err
+			}
+			set.Later(engine.HistoryDir, dir, names)
+		}
 		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}

@@ -91,8 +91,8 @@ func actOnEach[T any](ctx context.Context, o *engineCommand, path string, ids []
 }
 
 // Stream asks for an answer of any size.
-func (c *Client) Stream(ctx context.Context, path string, take func(io.Reader) error) error {
-	return c.call(ctx, http.MethodPost, path, nil, []byte("{}"), math.MaxInt64, take)
+func (c *Client) Stream(ctx context.Context, path string, params url.Values, take func(io.Reader) error) error {
+	return c.call(ctx, http.MethodPost, path, params, []byte("{}"), math.MaxInt64, take)
 }
 
 func decodeInto(v any) func(io.Reader) error {

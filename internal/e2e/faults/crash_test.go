@@ -240,9 +240,8 @@ func TestExport(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(history, "*.hist"))
 		return len(files) > 1
 	}, e2etest.Patience*time.Minute, 100*time.Millisecond)
-	export := func(args ...string) (ids []string, missing string, code int) {
-		out, missing, code := e2etest.Command(t,
-			append([]string{"export", "--data-dir", filepath.Join(dir, "data")}, args...)...)
+	exportFrom := func(data string, args ...string) (ids []string, missing string, code int) {
+		out, missing, code := e2etest.Command(t, append([]string{"export", "--data-dir", data}, args...)...)
 		for line := range strings.Lines(out) {
 			var e struct{ ID, Service, Type string }
 			require.NoError(t, json.Unmarshal([]byte(line), &e))
@@ -252,11 +251,31 @@ func TestExport(t *testing.T) {
 		}
 		return ids, missing, code
 	}
+	export := func(args ...string) ([]string, string, int) { return exportFrom(filepath.Join(dir, "data"), args...) }
 	ids, missing, code := export()
 	require.Zero(t, code, missing)
 	require.Len(t, ids, sent)
 	for i, id := range ids {
 		require.Equal(t, strconv.Itoa(i+1), id)
+	}
+	// A backup takes the history along if it is asked to, and an engine on the restored folder goes on with it.
+	for _, args := range [][]string{nil, {"--history"}} {
+		restored := t.TempDir()
+		saved, data := filepath.Join(restored, "saved"), filepath.Join(restored, "data")
+		_, errs, code := e2etest.Command(t, append([]string{"backup", "--url", p.Base, "--out", saved}, args...)...)
+		require.Zero(t, code, errs)
+		_, errs, code = e2etest.Command(t, "restore", "--from", saved, "--data-dir", data)
+		require.Zero(t, code, errs)
+		if args == nil {
+			require.NoDirExists(t, filepath.Join(data, engine.HistoryDir))
+			continue
+		}
+		again := e2etest.Serve(t, restored, specFile, settings)
+		require.NotContains(t, again.Log.String(), "aside")
+		got, missing, code := exportFrom(data)
+		require.Zero(t, code, missing)
+		require.Equal(t, ids, got)
+		again.Stop(t)
 	}
 	now := time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
 	for _, args := range [][]string{{"--service", "other"}, {"--type", "other"}, {"--from", now}} {

@@ -111,6 +111,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"ready", "GET", "/-/ready", "", "", 200},
 		{"reload", "POST", "/-/reload", "", "", 200},
 		{"backup", "POST", "/api/v1/backup", "", "", 200},
+		{"backup with something", "POST", "/api/v1/backup?history=x", "", "", 400},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.method == http.MethodGet {
