@@ -28,7 +28,12 @@ its own, the event is added to the new counts.
 
 With --attribute, forget erases what the engine holds of one person: dead letters with an
 event that has the attribute with this value, samples of rejected events, titles, notes and updates of incidents that
-mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run first.`,
+mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run first.
+
+The log and its history are not searched, nor are sinks, brokers and backups. An event leaves
+the log with its segment, once that is full and no longer needed, and the history after
+log.retain. A start with retain: 0 deletes the history. "sloengine export" writes what both hold.
+To keep an attribute out of both from now on, use redact in engine.yaml.`,
 		Example: `  sloengine forget shopp
   sloengine forget shop --restart && sloengine send --backfill --service shop january.log
   sloengine forget --attribute customer=42 --dry-run`,
@@ -94,8 +99,8 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n",
 				cli.Plural(done.LogRanges, "dead letter"))
 		}
-		fmt.Fprintln(o.Out, "the log and its history were not searched: events leave them after log.retain, "+
-			"and a restart with retain: 0 deletes the history")
+		fmt.Fprintln(o.Out, "the log and its history were not searched and may hold the value, see sloengine export: "+
+			"events leave the log once their segment is full, and the history after log.retain or with retain: 0")
 		return nil
 	})
 }

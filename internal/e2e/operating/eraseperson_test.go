@@ -92,9 +92,17 @@ func TestErasePerson(t *testing.T) {
 		}))
 	require.Positive(t, files)
 
+	// The log is not searched, which the command says, and export shows what it holds.
+	out, errOut, code := e2etest.Command(t, "forget", "--url", p.Base, "--attribute", "customer=Zebra-42", "--dry-run")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "the log and its history were not searched and may hold the value, see sloengine export")
+	out, errOut, code = e2etest.Command(t, "export", "--data-dir", filepath.Join(dir, "data"))
+	require.Zero(t, code, errOut)
+	require.Equal(t, 1, strings.Count(out, `"customer":"Zebra-42"`))
+
 	again := forget()
 	require.Zero(t, again.DeadLetters+again.Incidents)
-	out, errOut, code := e2etest.Command(t, "audit", "--url", p.Base, "--action", "erase")
+	out, errOut, code = e2etest.Command(t, "audit", "--url", p.Base, "--action", "erase")
 	require.Zero(t, code, errOut)
 	require.Contains(t, out, `attribute="customer" dead_letters=3 unreadable=0 samples=1 incidents=1 in_flight=0`)
 	require.NotContains(t, out, "Zebra", "the audit log does not hold who it was")
