@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -163,4 +165,103 @@ sources:
 		return now["requests eu"].counts == truth["eu"] && now["requests us"].counts == truth["us"]
 	})
 	p.Stop(t)
+}
+
+// TestImportFromServers: the past of two real servers and what happens meanwhile are counted once for each region,
+// whichever begins first and whatever is killed.
+func TestImportFromServers(t *testing.T) {
+	needPrometheus(t)
+	for name, liveFirst := range map[string]bool{"import, then the present": false, "the present, then import": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			const okay, failed = `route="/cart",type="web",code="200"`, `route="/cart",type="web",code="500"`
+			regions := [2]string{"eu", "us"}
+			var webs [2]*requests
+			var urls [2]string
+			var truth [2][2]int
+			for i, region := range regions {
+				its := t.TempDir()
+				truth[i][0], truth[i][1] = madeHistory(t, its, 1+i)
+				webs[i] = &requests{counts: map[string]int{okay: 1_000_000, failed: 1000}}
+				target := httptest.NewServer(webs[i])
+				t.Cleanup(target.Close)
+				urls[i] = "http://" + startPrometheus(t, its, target.URL, ", external_labels: {region: "+region+"}")
+				testkit.Eventually(t, "what is already counted has a sample", func() bool {
+					answer := e2etest.Get(t, urls[i]+"/api/v1/query?query=http_requests_total%3E999999")
+					return strings.Contains(string(answer), `"1000000"`)
+				})
+			}
+			spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(regionSpec, "window: 1h", "window: 30d"))
+			settings := fmt.Sprintf("sources:\n  - name: metrics\n    prometheus: {url: [%q, %q], interval: 500ms}\n",
+				urls[0], urls[1])
+			config := e2etest.WriteFile(t, dir, "import.yaml", settings)
+			counts := func(p *e2etest.Process) (out [2][2]int) {
+				var list struct {
+					Items []struct {
+						SLO    string
+						Group  map[string]string
+						Budget struct{ Counts struct{ Good, Bad int } }
+					}
+				}
+				require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &list))
+				for _, x := range list.Items {
+					for i, region := range regions {
+						if x.SLO == "availability" && x.Group["region"] == region {
+							out[i] = [2]int{x.Budget.Counts.Good, x.Budget.Counts.Bad}
+						}
+					}
+				}
+				return out
+			}
+			live := func(kills int) {
+				for range kills {
+					p := e2etest.Serve(t, dir, spec, settings)
+					for i := range regions {
+						webs[i].add(okay, 100+i)
+						webs[i].add(failed, 7+i)
+						truth[i][0], truth[i][1] = truth[i][0]+100+i, truth[i][1]+7+i
+					}
+					testkit.Pause(1500 * time.Millisecond)
+					p.Kill()
+				}
+			}
+			if liveFirst {
+				p := e2etest.Serve(t, dir, spec, settings)
+				testkit.Eventually(t, "counting has begun", func() bool {
+					return e2etest.Counter(t, p, "sloengine_source_messages_total") > 3
+				})
+				p.Stop(t)
+				live(2)
+			}
+			args := []string{"import", "prometheus", "-c", config, "-f", spec, "--data-dir", filepath.Join(dir, "data"),
+				"--from", "5d"}
+			killed := 0
+			for i := range 5 {
+				cmd := exec.Command(e2etest.Program(), args...)
+				require.NoError(t, cmd.Start())
+				testkit.Pause(time.Duration(150+130*i) * time.Millisecond)
+				_ = cmd.Process.Kill()
+				if cmd.Wait() != nil {
+					killed++
+				}
+			}
+			require.Positive(t, killed)
+			for range 2 {
+				out, errOut, code := e2etest.Command(t, args...)
+				require.Zero(t, code, "%s%s", out, errOut)
+			}
+			live(2)
+			p := e2etest.Serve(t, dir, spec, settings)
+			var got [2][2]int
+			t.Cleanup(func() { t.Logf("counted %v of %v", got, truth) })
+			testkit.Eventually(t, "everything is counted", func() bool {
+				got = counts(p)
+				return got == truth
+			})
+			testkit.Pause(2 * time.Second)
+			require.Equal(t, truth, counts(p))
+			p.Stop(t)
+		})
+	}
 }
