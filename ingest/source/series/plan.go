@@ -55,9 +55,9 @@ type plan struct {
 	weight float64 // of a sample of a query, in events; 0 if it does not say
 	native *span   // what counts of native histograms; nil: samples are numbers
 
-	former  []former // who counted before and is not forgotten yet
-	final   bool     // one server knows that there is none
-	since   int64    // Unix nanoseconds; they counted all samples up to it
+	former []former // who counted before and is not forgotten yet
+	final  bool     // one server knows that there is none
+	since  int64    // Unix nanoseconds; they counted all samples up to it
 }
 
 // nameLabel is the label with the name of the metric.
