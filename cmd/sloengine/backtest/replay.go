@@ -36,6 +36,8 @@ const (
 	maxAlerts = 20_000
 	// grace is that of the alert states of an engine: see state.Options.
 	grace = 2 * time.Minute
+	// keepResolved is more than notices of recovery look back.
+	keepResolved = time.Hour
 )
 
 // replay is what is tried on which past.
@@ -120,7 +122,7 @@ func (r *replay) add(name string, sp *spec.Spec) error {
 func (l *lane) restart(r *replay) (err error) {
 	was := l.machine
 	l.machine, err = state.New(state.Options{
-		Alerts: r.alerts, Grace: max(grace, 4*r.interval), KeepResolved: r.interval, MaxResolved: 1,
+		Alerts: r.alerts, Grace: max(grace, 4*r.interval), KeepResolved: keepResolved,
 	})
 	if err != nil || was == nil || was.View().Time.IsZero() {
 		return err

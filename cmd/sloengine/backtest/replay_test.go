@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ slas:
     window: 7d
     score: attainment
     components: {latency: {slo: latency, weight: 1}, minutes: {slo: minutes, weight: 1}}
-    alerts: {warning: 95, critical: 90}
+    alerts: {warning: 95, critical: 90, catalogue: [latency, recovery]}
 `
 
 // statesOf are the alerts of a machine, to be compared.
@@ -152,5 +153,6 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 	require.LessOrEqual(t, extra, 1, "at the first record")
 	require.Empty(t, seen, "every tick is replayed")
 	require.Greater(t, fired, 5)
+	require.True(t, slices.ContainsFunc(r.lanes[0].alerts, func(a Alert) bool { return a.Name == "LatencySLARecovered" }))
 	t.Logf("%d ticks, %d alerts, %d events", r.ticks, len(r.lanes[0].alerts), r.events)
 }
