@@ -176,3 +176,71 @@ func TestBetterChoice(t *testing.T) {
 	require.False(t, of(0, 1, false).whole())
 	require.False(t, of(1, 0, false).whole())
 }
+
+// TestReadParts reads parts as another process does: those of the newest checkpoint, of the one before while a part is
+// damaged, and of the next one if files are deleted meanwhile.
+func TestReadParts(t *testing.T) {
+	opt := dedup.Options{Bytes: 1000 * 16, MaxAge: 1000}
+	disk, ids := fsystest.New(), dedup.New(opt)
+	options := Options{FS: disk, DataDir: "/data", Logger: slog.New(slog.DiscardHandler), IDs: opt, Step: func(string) {}}
+	c := New(options)
+	read := func() (uint64, []Part, error) {
+		return New(Options{FS: disk, DataDir: "/data"}).ReadParts(func(name string) bool { return name != "other" })
+	}
+	seq, parts, err := read()
+	require.NoError(t, err)
+	require.Zero(t, seq)
+	require.Empty(t, parts, "no folder")
+	require.NoError(t, disk.MkdirAll(c.dir))
+	write := func(seq uint64, first string) {
+		t.Helper()
+		_, err := c.Write(&State{Seq: seq, Parts: []Part{{Name: "first", Changed: true, Data: []byte(first)},
+			{Name: "second", Changed: seq == 1, Data: []byte("2")}, {Name: "other", Changed: true, Data: []byte("3")}}},
+			ids.Capture(seq, int64(seq)))
+		require.NoError(t, err)
+	}
+	write(1, "a")
+	write(2, "b")
+	seq, parts, err = read()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, seq)
+	require.ElementsMatch(t, []Part{{Name: "first", Data: []byte("b")}, {Name: "second", Data: []byte("2")}}, parts)
+
+	spoil := func(m *manifest) {
+		t.Helper()
+		for _, p := range m.parts {
+			if p.name == "first" {
+				file, err := disk.Open(c.path(packName(p.pack)))
+				require.NoError(t, err)
+				data, err := readAll(file)
+				require.NoError(t, err)
+				require.NoError(t, file.Close())
+				data[p.offset] ^= 1
+				require.NoError(t, fsys.Replace(disk, c.path(packName(p.pack)), data))
+			}
+		}
+	}
+	spoil(c.newest)
+	seq, parts, err = read()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, seq)
+	require.Contains(t, parts, Part{Name: "first", Data: []byte("a")})
+	spoil(c.before)
+	_, _, err = read()
+	require.ErrorContains(t, err, "checkpoint manifest-0000000000000002")
+	require.ErrorContains(t, err, "checkpoint manifest-0000000000000001")
+
+	// The engine writes another one while the damaged ones are read.
+	reader, written := New(Options{FS: disk, DataDir: "/data"}), false
+	seq, parts, err = reader.ReadParts(func(name string) bool {
+		if !written {
+			written = true
+			write(3, "c")
+		}
+		return name == "first"
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, seq)
+	require.Equal(t, []Part{{Name: "first", Data: []byte("c")}}, parts)
+	require.NoError(t, c.Close())
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ running engine does, so that late events are seen as late as they were. The engi
 backtest takes no lock and changes nothing.
 
 For each SLO it prints the error budget at the end of each day and every alert, and rates paging
-alerts against the incidents of the log, or of --incidents: critical ones and those opened by hand.
+alerts against the incidents of the engine, or of --incidents: critical ones and those opened by hand.
 Precision is the share of pages during an incident, recall the share of incidents with a page.
 Detection is the time from the onset to the first page, reset that from the end of the incident to
 the end of its last page, both as medians.
@@ -57,7 +58,7 @@ The spec in force is the last one in the log. --before names another one.`,
 	f.StringVar(&x.to, "to", "", "end of the range, likewise (default: the end of the log)")
 	f.StringArrayVar((*[]string)(&x.before), "before", nil, "spec to compare with instead of the one in force")
 	f.StringVar(&x.incidents, "incidents", "",
-		"JSON array of incidents to rate alerts against, with id, service, slos, onset and end, instead of those of the log")
+		"JSON array of incidents to rate alerts against, with id, service, slos, onset and end, instead of those of the engine")
 	f.StringVarP(&x.settings, "config", "c", "", "engine settings (engine.yaml), for the interval and the options of alerts")
 	f.StringVar(&x.zone, "zone", "UTC", "time zone of days and nights, such as Europe/Moscow")
 	x.AddOutput(f, "table", "json", "markdown", "html")
@@ -97,6 +98,11 @@ func (x *command) run(ctx context.Context) error {
 	before, notes, err := x.inForce(ctx, r.source)
 	if err != nil {
 		return err
+	}
+	if given == nil {
+		if r.book, err = readBook(ctx, r.source, x.dataDir); err != nil {
+			return fmt.Errorf("read incidents of %s: %w (name others with --incidents)", cli.Printable(x.dataDir), err)
+		}
 	}
 	if before != nil {
 		if err := r.add("before", only(before, candidate)); err != nil {
@@ -243,16 +249,27 @@ func (r *replay) result(given []Incident, notes []string) *Result {
 		out.Incidents = []Incident{}
 	}
 	out.Total, out.Subjects = rate.compare(before, after)
-	for _, g := range r.gaps {
-		out.Missing = append(out.Missing, fmt.Sprintf("records %d to %d: %s", g.First, g.Next-1, g.Reason))
+	out.Missing = append(out.Missing, missing(r.gaps, r.moreGaps)...)
+	for _, what := range r.book.missing {
+		if !slices.Contains(out.Missing, what) {
+			out.Missing = append(out.Missing, what)
+		}
 	}
-	if r.moreGaps > 0 {
-		out.Missing = append(out.Missing, cli.Plural(r.moreGaps, "more range"))
-	}
-	if r.broken > 0 {
-		out.Missing = append(out.Missing, cli.Plural(int(r.broken), "record")+" that cannot be read")
+	if n := r.broken + r.book.broken; n > 0 {
+		out.Missing = append(out.Missing, cli.Plural(int(n), "record")+" that cannot be read")
 	}
 	out.Notes = append(out.Notes, r.notes(after)...)
+	return out
+}
+
+// missing lists ranges of the log that could not be read.
+func missing(gaps []retained.Gap, more int) (out []string) {
+	for _, g := range gaps {
+		out = append(out, fmt.Sprintf("records %d to %d: %s", g.First, g.Next-1, g.Reason))
+	}
+	if more > 0 {
+		out = append(out, cli.Plural(more, "more range"))
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package backtest
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // outages writes two days of an order a second, all of which fail in two spans: at 10:00 of the first day for 20
@@ -93,6 +98,71 @@ func TestBeforeAndAfter(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, want)
 	}
+}
+
+// TestIncidentsOfTheEngine: pages are rated against the incidents that the engine has now: those of its checkpoint, by
+// their numbers, with what records behind it say. Records before it are not applied again.
+func TestIncidentsOfTheEngine(t *testing.T) {
+	w := newWorld(t)
+	w.start(began, load(t, shop))
+	at := func(h int) time.Time { return began.Add(time.Duration(h) * time.Hour) }
+	engine := incident.NewBook()
+	apply := func(when time.Time, logged bool, o incident.Operation) {
+		t.Helper()
+		payload, err := (&incident.Batch{Operations: []incident.Operation{o}}).Encode()
+		require.NoError(t, err)
+		require.NoError(t, engine.Apply(when, payload))
+		if logged {
+			w.write(record.TypeIncident, when, payload)
+		}
+	}
+	opens := func(key string, when time.Time) incident.Operation {
+		return incident.Operation{Kind: incident.OpenByHand, Key: key, Service: "shop", Severity: incident.Critical,
+			Title: key, Onset: when, By: "ann"}
+	}
+	apply(at(1), false, opens("no record of it is retained", at(1)))
+	apply(at(7), true, opens("both have it", at(7)))
+	w.beat(at(7).Add(time.Second), record.BeatTick)
+	w.save()
+	parts := checkpoint.State{Seq: w.log.NextSeq() - 1, At: at(7).UnixNano()}
+	for _, p := range engine.Parts() {
+		parts.Parts = append(parts.Parts, checkpoint.Part{Name: p.Name, Changed: true, Data: p.Encode(nil)})
+	}
+	parts.Parts = append(parts.Parts, checkpoint.Part{Name: "meta", Changed: true, Data: []byte("of the fold")})
+	ids := dedup.Options{Bytes: 1 << 20, MaxAge: time.Hour}
+	files := checkpoint.New(checkpoint.Options{FS: fsys.OS(), DataDir: w.dir, IDs: ids,
+		Logger: slog.New(slog.DiscardHandler), Step: func(string) {}})
+	require.NoError(t, os.Mkdir(filepath.Join(w.dir, checkpoint.Dir), 0o700))
+	_, err := files.Write(&parts, dedup.New(ids).Capture(parts.Seq, parts.At))
+	require.NoError(t, err)
+	require.NoError(t, files.Close())
+
+	apply(at(8), true, opens("behind the checkpoint", at(8)))
+	apply(at(9), true, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0001", By: "ann"})
+	w.beat(at(9).Add(time.Second), record.BeatTick)
+	// After the range, but known now.
+	apply(at(12), true, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0002", By: "ann"})
+	w.beat(at(12).Add(time.Second), record.BeatStop)
+	w.save()
+
+	out, err := run(t, "-f", file(t, "new.yaml", shop), "--data-dir", w.dir, "--from", at(6).Format(time.RFC3339), "--to",
+		at(10).Format(time.RFC3339), "-o", "json")
+	require.NoError(t, err)
+	var r Result
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Empty(t, r.Missing)
+	got := map[string][]any{}
+	for _, i := range r.Incidents {
+		got[i.ID] = []any{i.Onset, i.End}
+	}
+	first, second := at(9), at(12)
+	require.Equal(t, map[string][]any{
+		"INC-2026-11-0001": {at(1), &first}, "INC-2026-11-0002": {at(7), &second}, "INC-2026-11-0003": {at(8), (*time.Time)(nil)},
+	}, got)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, checkpoint.Dir, "pack-0000000000000001")))
+	_, err = run(t, "-f", file(t, "new.yaml", shop), "--data-dir", w.dir, "--from", at(6).Format(time.RFC3339))
+	require.ErrorContains(t, err, "(name others with --incidents)")
 }
 
 func TestBadInput(t *testing.T) {

@@ -52,7 +52,7 @@ type replay struct {
 
 	lanes    []*lane
 	tallies  []*tally
-	book     *incident.Book
+	book     book              // of the incidents to rate alerts against; empty if others are given
 	services map[string]uint64 // events of each service in the log
 	last     string            // service of the last event
 	count    uint64            // of its events, not yet in services
@@ -190,7 +190,7 @@ func (r *replay) history() time.Duration {
 
 // run replays the log. The range ends with the log at the latest.
 func (r *replay) run(ctx context.Context) (err error) {
-	r.book, r.services = incident.NewBook(), map[string]uint64{}
+	r.services = map[string]uint64{}
 	for _, t := range r.tallies {
 		if t.state.Fold, err = fold.New(fold.Options{}); err != nil {
 			return err
@@ -252,12 +252,10 @@ func (r *replay) apply(rec *wal.Record) (up bool, err error) {
 	r.records++
 	r.end = at
 	switch rec.Type {
-	case record.TypeConfig:
-		return true, nil // the specs that are tried hold all the time
-	case record.TypeIncident:
-		r.book.Advance(at)
-		if r.book.Apply(at, rec.Payload) != nil {
-			r.broken++
+	case record.TypeConfig, record.TypeIncident: // the specs that are tried hold all the time, and book has the incidents
+		for _, t := range r.tallies {
+			t.sums = nil
+			t.state.Fold.Advance(rec.Time, fold.Tick)
 		}
 		return true, nil
 	}

@@ -1,0 +1,79 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// book is the engine's book of incidents as it is now: that of the newest checkpoint, and the records behind it. A
+// replay of the retained records would lack incidents that are older, count those of a month from 1, and so miss what
+// people wrote about them.
+type book struct {
+	*incident.Book
+	broken  uint64 // records that could not be applied
+	missing []string
+}
+
+// readBook reads the book of a data folder, beside an engine that may be running.
+func readBook(ctx context.Context, source *retained.Source, dir string) (book, error) {
+	files := checkpoint.New(checkpoint.Options{FS: fsys.OS(), DataDir: dir})
+	for last := uint64(0); ; {
+		seq, parts, err := files.ReadParts(incident.IsPart)
+		if err != nil {
+			return book{}, err
+		}
+		b := book{Book: incident.NewBook()}
+		for _, p := range parts {
+			if err := b.RestorePart(p.Name, p.Data); err != nil {
+				return b, err
+			}
+		}
+		if err := b.FinishRestore(); err != nil {
+			return b, err
+		}
+		gone, err := b.follow(ctx, source, seq+1)
+		if err != nil || !gone || seq == last {
+			return b, err
+		}
+		last = seq // the engine has deleted records: there must be a newer checkpoint
+	}
+}
+
+// follow applies the records from a number on. gone reports that the first of them are not there.
+func (b *book) follow(ctx context.Context, source *retained.Source, from uint64) (gone bool, err error) {
+	reader, err := source.NewReader(retained.Query{From: from})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	var rec wal.Record
+	for {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		ok, err := reader.Next(&rec)
+		if err != nil {
+			return false, fmt.Errorf("read the log: %w", err)
+		}
+		if !ok {
+			break
+		}
+		at := time.Unix(0, rec.Time).UTC()
+		b.Advance(at)
+		if rec.Type == record.TypeIncident && b.Apply(at, rec.Payload) != nil {
+			b.broken++
+		}
+	}
+	gaps, more := reader.Gaps()
+	b.missing = missing(gaps, more)
+	return len(gaps) > 0 && gaps[0].First == from, nil
+}
