@@ -294,6 +294,27 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// Names are the files alone, the newest first.
+func TestNames(t *testing.T) {
+	w := newWorld(t, fsystest.New())
+	names, err := Names(w.disk, testDir)
+	require.NoError(t, err, "nothing is retained")
+	require.Empty(t, names)
+	w.write(t, 600)
+	w.work(t)
+	for _, name := range []string{fileName(900) + fsys.TempSuffix, fileName(901) + ".aside", "x"} {
+		require.NoError(t, w.disk.WriteFile(filepath.Join(testDir, name), nil))
+	}
+	names, err = Names(w.disk, testDir)
+	require.NoError(t, err)
+	var want []string
+	for _, f := range slices.Backward(w.store.snapshot()) {
+		want = append(want, filepath.Base(f.path))
+	}
+	require.Greater(t, len(want), 1)
+	require.Equal(t, want, names)
+}
+
 // A gap of the folder is skipped, and said.
 func TestAFileIsMissing(t *testing.T) {
 	w := newWorld(t, fsystest.New())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,6 +134,8 @@ type ArchiveReader struct {
 	from  uint64     // records before it are read and skipped
 	to    uint64
 	tail  bool // of a log that goes on: its segments may be deleted meanwhile
+	// unmarked: nothing says where it ends, so what follows its last good frame does.
+	unmarked bool
 
 	// Of the segment at hand; nil before the first Next.
 	seg  *segment
@@ -188,6 +191,10 @@ func (k *ArchiveReader) Next(rec *Record) (ok bool, err error) {
 					return false, err
 				}
 				continue
+			}
+			if k.unmarked && len(k.files) == 0 {
+				k.to = k.next - 1
+				return false, nil
 			}
 			return false, &CorruptError{Segment: k.seg.path, Offset: at, Seq: k.next, Reason: reason}
 		}
@@ -282,6 +289,8 @@ func RemoveArchive(f fsys.FS, dir string) error {
 
 // OpenFolder reads the durable records of a log that another process may be writing, from a number on, or from the
 // oldest. It needs no lock and changes nothing. A segment that is deleted meanwhile ends it with ErrTruncated.
+//
+// A restored log has no marker until an engine starts on it: it is read up to its last good frame.
 func OpenFolder(f fsys.FS, dir string, from uint64) (*ArchiveReader, error) {
 	// The marker first: the list of segments then holds all that it names.
 	l := &Log{o: Options{FS: f, Dir: dir}}
@@ -296,7 +305,11 @@ func OpenFolder(f fsys.FS, dir string, from uint64) (*ArchiveReader, error) {
 		return nil, err
 	}
 	to := l.mark.found.seq
-	k := &ArchiveReader{fs: f, from: from, to: to, tail: true}
+	unmarked := to == 0
+	if unmarked {
+		to = math.MaxUint64
+	}
+	k := &ArchiveReader{fs: f, from: from, to: to, tail: true, unmarked: unmarked}
 	if len(files) > 0 && from != 0 && files[0].first > from {
 		return nil, fmt.Errorf("read from record %d of %s: %w, the oldest is %d", from, dir, ErrTruncated, files[0].first)
 	}

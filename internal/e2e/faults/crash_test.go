@@ -270,9 +270,12 @@ func TestExport(t *testing.T) {
 			require.NoDirExists(t, filepath.Join(data, engine.HistoryDir))
 			continue
 		}
+		got, missing, code := exportFrom(data) // before an engine has started on it
+		require.Zero(t, code, missing)
+		require.Equal(t, ids, got)
 		again := e2etest.Serve(t, restored, specFile, settings)
 		require.NotContains(t, again.Log.String(), "aside")
-		got, missing, code := exportFrom(data)
+		got, missing, code = exportFrom(data)
 		require.Zero(t, code, missing)
 		require.Equal(t, ids, got)
 		again.Stop(t)
