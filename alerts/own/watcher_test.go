@@ -53,6 +53,7 @@ func walks() []*walk {
 		g(metric.BreakerState, `breaker="sink a"`, 0, 1, 2), g(metric.BreakerState, `breaker="a \"b\" \\ c"`, 0, 2),
 		g(metric.DLQEntries, `origin="fold"`, 0, 90, 20_000), g(metric.DLQEntries, `origin="sink:a"`, 0, 50, 400),
 		g(metric.DLQSaved, `origin="admission",reason="rate_limited"`, 0, 60),
+		g(metric.DLQSaved, `origin="admission",reason="id_forgotten"`, 0, 1),
 		g(metric.RetryAttemptedItems, `target="a"`, 0, 60),
 		g(metric.RateLimitHits, `layer="global",type=""`, 0, 5, 30),
 		g(metric.RateLimitHits, `layer="type",type="order"`, 0, 0.5, 3),

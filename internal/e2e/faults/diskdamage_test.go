@@ -210,10 +210,10 @@ func TestDamageOnDisk(t *testing.T) {
 	}{
 		{name: "ids that the log still has", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, ids[0], func(size int) int { return size * 3 / 4 })
-		}, told: []string{"checkpoint is damaged", ids[0], "bytes 32024 to 64032", "2000 of 4000 ids"}},
+		}, told: []string{"checkpoint is damaged", ids[0], "bytes 34024 to 68032", "2000 of 4000 ids"}},
 		{name: "ids that only the checkpoints have", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, ids[0], func(size int) int { return size / 4 })
-		}, told: []string{ids[0], "bytes 16 to 32024", "2000 of 4000 ids"}, again: 2000, refused: true},
+		}, told: []string{ids[0], "bytes 16 to 34024", "2000 of 4000 ids"}, again: 2000, refused: true},
 		{name: "pack of the newer checkpoint", damage: func(t *testing.T, d *damagedFolder) {
 			d.flip(t, pack[1], middle)
 		}, told: []string{"checkpoint is damaged", pack[1]}},

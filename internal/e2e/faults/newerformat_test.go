@@ -85,7 +85,7 @@ func TestNewerFormats(t *testing.T) {
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
 		"alerts.json": func(_ *testing.T, data []byte) []byte { // the frozen one, if there was no need to write it again
-			return regexp.MustCompile(`"version":[23]`).ReplaceAll(data, []byte(`"version":5`))
+			return regexp.MustCompile(`"version":[235]`).ReplaceAll(data, []byte(`"version":6`))
 		},
 		"annotations.json":   replaced(`"version":1`, `"version":2`),
 		"forecasts.json":     replaced(`"version":1`, `"version":2`),

@@ -42,8 +42,8 @@ web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts:
 	require.Contains(t, send(long(500)), `"accepted":1`)
 	require.Contains(t, send(long(1000)), `"event_too_large"`)
 	require.Contains(t, send(long(70_000)), `"body_too_large"`)
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"horizon_seconds":3600`,
-		"at least half of max_age")
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"horizon_seconds":7200`,
+		"max_age")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_checkpoint_written_total") > 0
 	}, 60*time.Second, 20*time.Millisecond)
