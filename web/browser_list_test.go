@@ -299,7 +299,8 @@ func TestBrowserTheme(t *testing.T) {
 	require.NotEqual(t, light, eval[string](t, b, ground), "on every page")
 	b.prefers(t, "dark", false)
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=light"]').click(), true`)
-	b.eventually(t, ground+` === '`+light+`'`, "light by choice, against the system")
+	b.eventually(t, `document.readyState === 'complete' && `+ground+` === '`+light+`'`,
+		"light by choice, against the system")
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=auto"]').click(), true`)
 	b.eventually(t, ground+` !== '`+light+`'`, "as the system again")
 	b.RequireClean(t, l.base)
