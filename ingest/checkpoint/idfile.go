@@ -25,7 +25,7 @@ const fileShare = 8
 
 // writeIDs brings the files up to date with the captured ids, and puts them into the manifest.
 func (s *Store) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err error) {
-	if last := len(s.ids) - 1; last >= 0 && s.ids[last].last < ids.Floor { // appending goes on in another one
+	if last := len(s.ids) - 1; last >= 0 && s.ids[last].last < ids.Floor { // the next ids are appended to another one
 		if err := s.Close(); err != nil {
 			return 0, fmt.Errorf("close ids: %w", err)
 		}

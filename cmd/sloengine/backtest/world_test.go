@@ -112,7 +112,7 @@ func (w *world) flush(at time.Time) {
 	w.batch, w.count = w.batch[:0], 0
 }
 
-// engine makes the world evaluate as an engine does. States of alerts go on over restarts.
+// engine makes the world evaluate as an engine does. States of alerts survive restarts.
 func (w *world) engine(sp *spec.Spec) {
 	w.t.Helper()
 	if w.state == nil {
