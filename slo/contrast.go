@@ -167,6 +167,9 @@ func ratioOf(bad, good float64) float64 {
 	return bad / (bad + good)
 }
 
+// mostLeft is the share of the error ratio that is left at most without a value that is named.
+const mostLeft = 0.95
+
 // Differences are the values that make events bad, the strongest first. A further one is named if it is frequent
 // among the bad events that do not have those before it. None means that no attribute explains what is bad.
 func (c *Contrast) Differences() (out []Difference) {
@@ -188,6 +191,9 @@ func (c *Contrast) Differences() (out []Difference) {
 		}
 		slices.Sort(x.Same)
 		x.Without = ratioOf(c.bad.count*(1-x.OfBad), c.good.count*(1-x.OfGood))
+		if x.Without > mostLeft*c.Ratio() {
+			break // chance did not do it, but it explains next to nothing
+		}
 		out = append(out, x)
 		bad, good = slices.DeleteFunc(bad, has), slices.DeleteFunc(good, has)
 	}

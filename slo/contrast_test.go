@@ -168,3 +168,18 @@ func BenchmarkContrast(b *testing.B) {
 		c.Differences()
 	}
 }
+
+// TestRareCausesExplainNothing: a value of one in a thousand bad events is not named, however certain it is.
+func TestRareCausesExplainNothing(t *testing.T) {
+	c := NewContrast(nil)
+	add := func(n int, bad bool, value string) {
+		for range n {
+			c.Add(1, bad, 1, 1, func(yield func(name, value []byte) bool) { yield([]byte("error_type"), []byte(value)) })
+		}
+	}
+	add(5000, true, "usual")
+	add(20, true, "rare")
+	add(20_000, false, "usual")
+	add(1, false, "rare")
+	require.Empty(t, c.Differences())
+}
