@@ -268,6 +268,16 @@ func (t *Table) Note(class, key Key) string {
 	return t.notes[noteKey{class, key}]
 }
 
+// Newest is the time of the newest point of a class; 0: it has none.
+func (t *Table) Newest(class Key) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.classes[class]; c != nil {
+		return c.newest
+	}
+	return 0
+}
+
 // Target is when the counters of a source without start times had their first and their last point.
 func (t *Table) Target(class, metric, source Key) (first, last int64, known bool) {
 	t.mu.Lock()

@@ -47,8 +47,8 @@ func (p *past) text() string {
 }
 
 // pastOf is what is known of the past of a unit. ok is false if nothing is.
-func (s *Source) pastOf(class counter.Key) (of past, ok bool) {
-	_, err := fmt.Sscanf(s.o.Counters.Note(class, noteAt), pastFormat, &of.Round, &of.From, &of.Since, &of.Reached,
+func (t *tally) pastOf(class counter.Key) (of past, ok bool) {
+	_, err := fmt.Sscanf(t.counters.Note(class, noteAt), pastFormat, &of.Round, &of.From, &of.Since, &of.Reached,
 		&of.End, &of.Meet)
 	return of, err == nil
 }

@@ -215,6 +215,9 @@ func (r *Receiver) load(ctx context.Context, units []Unit, now time.Time) error 
 			r.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be received", err.Error())
 			continue
 		}
+		if err := r.takeOver(ctx, p); err != nil {
+			return err
+		}
 		state := r.units[u.Stream]
 		if state == nil {
 			until, err := r.o.Until(ctx, u.Stream)
@@ -442,6 +445,9 @@ func (r *Receiver) commit(now time.Time) error {
 		if o := u.observed(r.scrape); o.Source != "" {
 			r.batch.Observed(o)
 		}
+		if u.samples > 0 {
+			r.handOver(u.plan)
+		}
 	}
 	r.elections.note(r.batch)
 	var result engine.Result
@@ -574,6 +580,7 @@ func (r *Receiver) stored(emitted []cell, now time.Time) {
 		if u.samples == 0 && found == nil {
 			continue
 		}
+		u.plan.former = nil
 		r.began(&u.plan.Unit, now)
 		r.reached(u.plan.Stream, time.Unix(0, max(u.newest, u.until)))
 		r.read(u.plan.Stream, u.samples, r.of(u.plan), r.tally.left)

@@ -386,3 +386,63 @@ func TestOneServerAndSeveral(t *testing.T) {
 		require.Positive(t, counted[1], "seed %d", seed)
 	}
 }
+
+// The source is changed between a list of servers and receiving again and again, and the engine is killed. Samples are
+// sent again, also those that the list read. Each counts once at most, and what is added between the last sample of one
+// way and the first of the other may be left out.
+func TestServersAndReceiving(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		f := newFederation(t, byRegion("route"), "{region: eu}", "{region: us}")
+		d := &door{t: t, now: began, store: f.store, units: f.units}
+		counts, truth, left := [2][8]int{{1e6}, {2e6}}, [2]int{}, [2]int{}
+		receives, changes, changed := false, 0, false
+		var scrapes [][]sent
+		for i := range 200 {
+			var scrape []sent
+			for k, r := range f.regions {
+				for n := range 1 + i/30 { // a series begins now and then
+					if added := rng.IntN(9); i > 0 {
+						counts[k][n], truth[k] = counts[k][n]+added, truth[k]+added
+						if changed {
+							left[k] += added
+						}
+					}
+					const format = `requests_total{job="web",route="/%d",n="%d"%s}`
+					r.add(fmt.Sprintf(format, k, n, ""), at(5*i), float64(counts[k][n]))
+					scrape = append(scrape, sent{fmt.Sprintf(format, k, n, []string{`,region="eu"`, `,region="us"`}[k]), at(5 * i),
+						float64(counts[k][n]), time.Time{}})
+				}
+			}
+			scrapes = append(scrapes, scrape)
+			if changed = false; receives {
+				for _, again := range scrapes[max(0, i-rng.IntN(20)) : i+1] {
+					d.write(again...)
+				}
+			} else {
+				f.round(5*i + 2 + rng.IntN(3))
+			}
+			if changed = i > 0 && rng.IntN(12) == 0; changed {
+				receives = !receives
+				changes++
+			}
+			if d.now = at(5 * i); changed || rng.IntN(5) == 0 {
+				if receives {
+					d.restart()
+				} else {
+					f.restart()
+				}
+			}
+			for k := range truth {
+				require.LessOrEqual(t, f.store.sums[fmt.Sprintf("shop~prometheus/availability route=/%d success", k)], truth[k],
+					"seed %d, scrape %d, server %d", seed, i, k)
+			}
+		}
+		require.Greater(t, changes, 3)
+		for k := range truth {
+			counted := f.store.sums[fmt.Sprintf("shop~prometheus/availability route=/%d success", k)]
+			t.Logf("seed %d: %d changes, counted %d of %d, %d between", seed, changes, counted, truth[k], left[k])
+			require.GreaterOrEqual(t, counted, truth[k]-left[k])
+		}
+	}
+}
