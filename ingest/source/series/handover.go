@@ -15,8 +15,8 @@ import (
 
 // This file is for a source that goes from one server, or from receiving, to several, or back. Both know counters by
 // classes of their own, and what one of them remembers is old as soon as the other one counts. So whoever stores
-// something first forgets what the other one knew, in the same record, and begins again behind all that is counted. Each
-// of several servers has a note for that, which one server or a Receiver removes.
+// something first forgets what the other one knew, in the same record, and begins again behind all that is counted.
+// Each of several servers has a note for that, which one server or a Receiver removes.
 
 // former is who counted a unit before.
 type former struct {

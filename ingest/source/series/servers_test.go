@@ -396,7 +396,7 @@ func TestServersAndReceiving(t *testing.T) {
 		f := newFederation(t, byRegion("route"), "{region: eu}", "{region: us}")
 		d := &door{t: t, now: began, store: f.store, units: f.units}
 		counts, truth, left := [2][8]int{{1e6}, {2e6}}, [2]int{}, [2]int{}
-		receives, changes, changed := false, 0, false
+		receives, changes, changed := false, 0, false // changed: since the last scrape
 		var scrapes [][]sent
 		for i := range 200 {
 			var scrape []sent
@@ -415,7 +415,7 @@ func TestServersAndReceiving(t *testing.T) {
 				}
 			}
 			scrapes = append(scrapes, scrape)
-			if changed = false; receives {
+			if receives {
 				for _, again := range scrapes[max(0, i-rng.IntN(20)) : i+1] {
 					d.write(again...)
 				}
