@@ -80,6 +80,12 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		return record.ParseDropped(rec.Payload, func(d *record.Dropped) {
 			s.Fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
+	case record.TypeRebuilt:
+		if _, err := record.ParseRebuilt(rec.Payload); err != nil {
+			return err
+		}
+		s.Fold.Advance(rec.Time, fold.Tick)
+		return nil
 	case record.TypeIncident:
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return s.Incidents.Apply(at, rec.Payload)

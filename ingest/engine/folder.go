@@ -21,8 +21,9 @@ import (
 // DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the
 // folder, so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no
 // number. Format 2 has records and parts of incidents, format 3 the sizes of batches in the log and positions of
-// sources, format 4 the times that backfills cover, where the backlog of a stream ends, and ended work.
-var DataFormat = fsys.Format{Kind: "data directory", Number: 4}
+// sources, format 4 the times that backfills cover, where the backlog of a stream ends, and ended work, format 5
+// records of rebuilt counts.
+var DataFormat = fsys.Format{Kind: "data directory", Number: 5}
 
 // The names in the data folder. The engine leaves everything else in it alone.
 const (

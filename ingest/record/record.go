@@ -23,6 +23,8 @@ const (
 	TypeForget byte = 6
 	// TypeIncident holds operations on incidents. Its bytes mean something to the State only.
 	TypeIncident byte = 7
+	// TypeRebuilt says that counts that were made from the retained log take the place of others: Rebuilt.
+	TypeRebuilt byte = 8
 )
 
 // Beat is the payload of a heartbeat record.

@@ -161,3 +161,18 @@ func TestParseForget(t *testing.T) {
 		require.Error(rt, err)
 	})
 }
+
+func TestParseRebuilt(t *testing.T) {
+	want := Rebuilt{Indicators: []string{"shop/a", "shop/a#bands:gold"}, First: 7, Next: 1 << 40, File: "x.counts"}
+	want.Hash[31] = 1
+	payload := want.Append(nil)
+	got, err := ParseRebuilt(payload)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	for n := range payload {
+		_, err := ParseRebuilt(payload[:n])
+		require.Error(t, err, n)
+	}
+	_, err = ParseRebuilt(append(payload, 0))
+	require.Error(t, err)
+}

@@ -78,7 +78,7 @@ func TestNewerFormats(t *testing.T) {
 	e2etest.WriteFile(t, data, "annotations.json", `{"version":1,"annotations":[]}`)
 
 	for pattern, raise := range map[string]raised{
-		fsys.FormatFile:           replaced("format 4", "format 5"),
+		fsys.FormatFile:           replaced("format 5", "format 6"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
 		"wal/*.wal":               raisedAt(8, 36),
 		"wal/durable":             raisedAt(8, 36),
