@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/parquet"
@@ -154,7 +155,9 @@ Events that a sink received after the backup began are delivered to it again.`,
 // export selects events of the log.
 type export struct {
 	dataDir, from, to, service, typ string
-	format, out                     string
+	format, out, slo                string
+
+	verdicts *counting.Verdicts // of slo; nil: all events
 }
 
 func newExport(s cli.Streams) *cobra.Command {
@@ -168,6 +171,10 @@ engine may be running: export takes no lock and changes nothing.
 
 With --format parquet, it writes a folder of Apache Parquet files per service and day,
 which appears when all are written.
+
+With --slo, it writes only the events that count for this SLO by the last definition in the log,
+each with good and bad: how many events it counts as. Events that the engine refused count only
+where they were replayed.
 
 Merged events are written as they were merged. An event that was a dead letter and was
 replayed is written again, with the same id.
@@ -186,6 +193,7 @@ standard error and exits with 3.`,
 	f.StringVar(&x.to, "to", "", "only events before this time (RFC 3339)")
 	f.StringVar(&x.service, "service", "", "only events of this service")
 	f.StringVar(&x.typ, "type", "", "only events of this type")
+	f.StringVar(&x.slo, "slo", "", "only events that count for this SLO (service/name), with what they count as")
 	f.StringVar(&x.format, "format", "ndjson", "ndjson or parquet")
 	f.StringVar(&x.out, "out", "", "folder to write with --format parquet; must be empty or missing")
 	return c
@@ -233,6 +241,15 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 	if err != nil {
 		return err
 	}
+	if x.slo != "" {
+		if x.verdicts, err = counting.NewVerdicts(ctx, source, slo.ID(x.slo)); err != nil {
+			return fmt.Errorf("--slo: %w", err)
+		}
+		if q.Service = x.verdicts.Service(); x.service != "" && x.service != q.Service {
+			return cli.Usagef("--service %s: events that count for --slo are of service %s", cli.Printable(x.service),
+				cli.Printable(q.Service))
+		}
+	}
 	r, err := source.NewReader(q)
 	if err != nil {
 		return err
@@ -241,7 +258,7 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 	if x.format == "parquet" {
 		err = x.writeParquet(ctx, s, r, &q)
 	} else {
-		err = writeLines(ctx, s.Out, r, &q)
+		err = x.writeLines(ctx, s.Out, r, &q)
 	}
 	if err != nil {
 		return err
@@ -260,7 +277,8 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 // eachEvent calls f with the events that a query asks for.
-func eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query, f func(*parquet.Row) error) error {
+func (x *export) eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query,
+	f func(*parquet.Row) error) error {
 	var (
 		rec  wal.Record
 		view event.View
@@ -295,6 +313,11 @@ func eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query, f fun
 				q.Service != "" && string(view.Service) != q.Service || q.Type != "" && string(view.Type) != q.Type {
 				continue
 			}
+			if row.Judged = x.verdicts != nil; row.Judged {
+				if row.Good, row.Bad = x.verdicts.Of(rec.Seq, rec.Time, &view); row.Good+row.Bad == 0 {
+					continue
+				}
+			}
 			if err := f(&row); err != nil {
 				return err
 			}
@@ -303,11 +326,15 @@ func eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query, f fun
 	return ctx.Err()
 }
 
-func writeLines(ctx context.Context, to io.Writer, r *retained.Reader, q *retained.Query) error {
+func (x *export) writeLines(ctx context.Context, to io.Writer, r *retained.Reader, q *retained.Query) error {
 	out := bufio.NewWriterSize(to, 1<<16)
 	var line []byte
-	if err := eachEvent(ctx, r, q, func(row *parquet.Row) error {
-		line = append(row.Event.AppendJSON(line[:0]), '\n')
+	if err := x.eachEvent(ctx, r, q, func(row *parquet.Row) error {
+		line = row.Event.AppendJSON(line[:0])
+		if row.Judged {
+			line = fmt.Appendf(line[:len(line)-1], `,"good":%d,"bad":%d}`, row.Good, row.Bad)
+		}
+		line = append(line, '\n')
 		_, err := out.Write(line)
 		return err
 	}); err != nil {
@@ -337,7 +364,7 @@ func (x *export) writeParquet(ctx context.Context, s cli.Streams, r *retained.Re
 			err = errors.Join(err, os.RemoveAll(partial))
 		}
 	}()
-	if err := eachEvent(ctx, r, q, w.Write); err != nil {
+	if err := x.eachEvent(ctx, r, q, w.Write); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {

@@ -50,9 +50,11 @@ func micros() parquet.Node { return deltas(parquet.Timestamp(parquet.Microsecond
 // schema has its columns by name. Times are in microseconds, rounded down, which each reader of Parquet knows.
 var schema = parquet.NewSchema("event", parquet.Group{
 	"attributes":  parquet.Map(names(), names()),
+	"bad":         parquet.Optional(parquet.Int(64)),
 	"count":       deltas(parquet.Int(64)),
 	"duration_ns": parquet.Optional(parquet.Int(64)),
 	"durations":   parquet.List(parquet.Group{"count": parquet.Int(64), "duration_ns": parquet.Int(64)}),
+	"good":        parquet.Optional(parquet.Int(64)),
 	"id":          utf8Text(),
 	"index":       deltas(parquet.Int(64)),
 	"outcome":     names(),
@@ -68,10 +70,12 @@ var schema = parquet.NewSchema("event", parquet.Group{
 const (
 	colAttributeKey = iota
 	colAttributeValue
+	colBad
 	colCount
 	colDuration
 	colDurationsCount
 	colDurationsDuration
+	colGood
 	colID
 	colIndex
 	colOutcome
@@ -90,6 +94,10 @@ type Row struct {
 	Received int64  // Unix nanoseconds, of the record
 	Record   uint64 // its number
 	Index    int    // of the event within the record
+
+	// What the event counts as for one SLO, if Judged.
+	Judged    bool
+	Good, Bad uint64
 }
 
 // Writer writes events to files in a folder. It holds up to 128 MiB of them until a file of a service and day is worth
@@ -125,9 +133,11 @@ type place struct {
 	received int64
 	record   uint64
 	index    int
+	good     int64 // -1 if it was not judged
+	bad      int64
 }
 
-const placeBytes = 24
+const placeBytes = 40
 
 // NewWriter writes to a folder, which it makes.
 func NewWriter(f fsys.FS, dir string) (*Writer, error) {
@@ -154,7 +164,11 @@ func (w *Writer) Write(r *Row) error {
 		p = &part{key: key}
 		w.parts[key] = p
 	}
-	p.rows = append(p.rows, place{r.Received, r.Record, r.Index})
+	at := place{r.Received, r.Record, r.Index, -1, -1}
+	if r.Judged {
+		at.good, at.bad = int64(r.Good), int64(r.Bad)
+	}
+	p.rows = append(p.rows, at)
 	p.events = append(p.events, r.Binary...)
 	w.bytes += placeBytes + len(r.Binary)
 	if p.size() < min(partBytes, w.most) && w.bytes < w.most {
@@ -280,10 +294,12 @@ func (w *Writer) add(e *event.View, at *place) {
 	}
 	attributes(colAttributeKey, func(name, _ []byte) []byte { return name })
 	attributes(colAttributeValue, func(_, value []byte) []byte { return value })
+	optional(colBad, at.bad >= 0, func() parquet.Value { return parquet.Int64Value(at.bad) })
 	number(colCount, int64(e.Count))
 	optional(colDuration, e.Duration >= 0, func() parquet.Value { return parquet.Int64Value(e.Duration) })
 	durations(colDurationsCount, func(_ int64, n uint32) int64 { return int64(n) })
 	durations(colDurationsDuration, func(d int64, _ uint32) int64 { return d })
+	optional(colGood, at.good >= 0, func() parquet.Value { return parquet.Int64Value(at.good) })
 	w.values = append(w.values, text(e.ID).Level(0, 0, colID))
 	number(colIndex, int64(at.index))
 	w.values = append(w.values, text([]byte(e.Outcome.String())).Level(0, 0, colOutcome))

@@ -23,12 +23,14 @@ import (
 // row is what another program reads of a file.
 type row struct {
 	Attributes map[string]string `parquet:"attributes"`
+	Bad        *int64            `parquet:"bad"`
 	Count      int64             `parquet:"count"`
 	Duration   *int64            `parquet:"duration_ns"`
 	Durations  []struct {
 		Count    int64 `parquet:"count"`
 		Duration int64 `parquet:"duration_ns"`
 	} `parquet:"durations,list"`
+	Good     *int64  `parquet:"good"`
 	ID       string  `parquet:"id"`
 	Index    int64   `parquet:"index"`
 	Outcome  string  `parquet:"outcome"`
@@ -47,7 +49,8 @@ func TestColumns(t *testing.T) {
 		names[i] = strings.Join(path, ".")
 	}
 	require.Equal(t, []string{
-		colAttributeKey: "attributes.key_value.key", colAttributeValue: "attributes.key_value.value", colCount: "count",
+		colAttributeKey: "attributes.key_value.key", colAttributeValue: "attributes.key_value.value", colBad: "bad",
+		colGood: "good", colCount: "count",
 		colDuration: "duration_ns", colDurationsCount: "durations.list.element.count",
 		colDurationsDuration: "durations.list.element.duration_ns", colID: "id", colIndex: "index", colOutcome: "outcome",
 		colReceived: "received", colRecord: "record", colSeverity: "severity", colTime: "time", colType: "type",
@@ -88,7 +91,8 @@ func TestEvents(t *testing.T) {
 		body = event.AppendBinary(body[:0], &e)
 		_, err := view.Parse(body)
 		require.NoError(t, err)
-		row := Row{Event: &view, Binary: body, Received: view.Time + 1999, Record: uint64(n / 10), Index: n % 10}
+		row := Row{Event: &view, Binary: body, Received: view.Time + 1999, Record: uint64(n / 10), Index: n % 10,
+			Judged: n%3 > 0, Good: uint64(n), Bad: uint64(n % 3)}
 		require.NoError(t, w.Write(&row))
 		e.Time = e.Time.Truncate(time.Microsecond)
 		want[fmt.Sprintf("service=%s/day=%s %d.%d", e.Service, e.Time.Format(time.DateOnly), row.Record, row.Index)] =
@@ -103,6 +107,9 @@ func TestEvents(t *testing.T) {
 		for _, r := range list {
 			key := fmt.Sprintf("%s %d.%d", filepath.Dir(name), r.Record, r.Index)
 			require.Equal(t, want[key], r.json(t, name), key)
+			n := 10*r.Record + r.Index
+			require.Equal(t, n%3 > 0, r.Good != nil && *r.Good == n, key)
+			require.Equal(t, n%3 > 0, r.Bad != nil && *r.Bad == n%3, key)
 			delete(want, key)
 		}
 	}

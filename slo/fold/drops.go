@@ -42,7 +42,7 @@ func (f *Fold) Dropped(recvNs int64, service, typ []byte, timeNs int64, n uint64
 	}
 	f.dropped[reason] += n
 	svc := f.services[string(service)]
-	if svc == nil || !f.plausible(timeNs) {
+	if svc == nil || !plausible(timeNs, f.rec) {
 		return
 	}
 	for _, ind := range svc.takes(typ) {

@@ -191,7 +191,7 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	// From here on everything is decided before anything is counted, so a refused event leaves no trace in the
 	// counts.
 	t := v.Time
-	if !f.plausible(t) {
+	if !plausible(t, f.rec) {
 		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record",
 			time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
 	}
@@ -229,9 +229,9 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	return nil
 }
 
-// plausible reports whether there can be a bucket for the time.
-func (f *Fold) plausible(t int64) bool {
-	return t > 0 && t/int64(time.Second) <= f.rec/int64(time.Second)+maxAhead
+// plausible reports whether there can be a bucket for the time of an event, at a record time.
+func plausible(t, rec int64) bool {
+	return t > 0 && t/int64(time.Second) <= rec/int64(time.Second)+maxAhead
 }
 
 // refuse counts a refused event and wraps the reason. The caller of Apply makes a dead letter of it.

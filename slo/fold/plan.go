@@ -519,3 +519,16 @@ func (j *Judge) judge(v *event.View) (x verdict) {
 	}
 	return x
 }
+
+// NewRefuser tells which events of a service a fold with this config refuses. rec is the receive time of their record,
+// in Unix nanoseconds.
+func (c *Config) NewRefuser(name string) func(rec int64, v *event.View) bool {
+	i := slices.IndexFunc(c.Services, func(s Service) bool { return s.Name == name })
+	if i < 0 {
+		return func(int64, *event.View) bool { return true }
+	}
+	svc := newService(&c.Services[i], nil)
+	return func(rec int64, v *event.View) bool {
+		return string(v.Service) != name || !plausible(v.Time, rec) || !svc.knows(string(v.Type))
+	}
+}

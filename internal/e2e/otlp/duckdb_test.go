@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// DuckDB counts the same in an export as the engine, by service, day, outcome and attribute, and its durations.
+// DuckDB counts the same in an export as the engine, by service, day, outcome and attribute, its durations, and what
+// counts for an SLO.
 func TestDuckDB(t *testing.T) {
 	t.Parallel()
 	python := filepath.Join(fetched(t, "python", "python/requirements.txt"), "bin/python")
@@ -66,18 +68,21 @@ slos: [{name: up, objective: 99, window: 1d, indicator: {events: {valid: '{type=
 	message, code := export()
 	require.Zero(t, code, message)
 	require.Contains(t, message, "10000 events in ")
-	duck := exec.CommandContext(t.Context(), python, "-c", `
-import duckdb, json, sys
+	query := func(script string, args ...string) []byte {
+		duck := exec.CommandContext(t.Context(), python, append([]string{"-c", "import duckdb, json, sys" + script}, args...)...)
+		var problem strings.Builder
+		duck.Stderr = &problem
+		text, err := duck.Output()
+		require.NoError(t, err, problem.String())
+		return text
+	}
+	text := query(`
 rows = duckdb.sql("""SELECT service, day, outcome, coalesce(attributes['bank'], '') bank, sum("count" * weight)::BIGINT n,
   sum(list_sum(list_transform(durations, lambda d: d."count" * d.duration_ns / 1e6))) millis,
-  count(DISTINCT ("record", "index")) = count(*)
+  count(DISTINCT ("record", "index")) = count(*) AND count(good) = 0 AND count(bad) = 0
   FROM read_parquet('%s/**/*.parquet' , hive_partitioning = true) GROUP BY ALL""" % sys.argv[1]).fetchall()
 print(json.dumps([{"Service": r[0], "Day": str(r[1]), "Outcome": r[2], "Bank": r[3], "N": r[4], "Millis": r[5]} for r in rows
   if r[6]]))`, out)
-	var problem strings.Builder
-	duck.Stderr = &problem
-	text, err := duck.Output()
-	require.NoError(t, err, problem.String())
 	var rows []cell
 	require.NoError(t, json.Unmarshal(text, &rows))
 	got := map[string]cell{}
@@ -88,6 +93,27 @@ print(json.dumps([{"Service": r[0], "Day": str(r[1]), "Outcome": r[2], "Bank": r
 	}
 	require.Equal(t, want, got)
 
+	all := out
+	out = filepath.Join(dir, "counted")
+	message, code = export("--slo", "shop/up")
+	require.Zero(t, code, message)
+	var counted struct{ Good, Bad, Others int }
+	require.NoError(t, json.Unmarshal(query(`
+row = duckdb.sql("""SELECT sum(good)::BIGINT, sum(bad)::BIGINT, count(*) FILTER (type <> 'sold' OR good + bad <> "count" * weight)
+  FROM read_parquet('%s/**/*.parquet')""" % sys.argv[1]).fetchall()[0]
+print(json.dumps({"Good": row[0], "Bad": row[1], "Others": row[2]}))`, out), &counted))
+	require.Zero(t, counted.Others)
+	testkit.Eventually(t, "the engine counts as the export", func() bool {
+		return strings.Contains(string(e2etest.Get(t, e.Base+"/api/v1/slos")),
+			fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, counted.Good, counted.Bad))
+	})
+	message, code = export("--slo", "shop/up", "--service", "crash")
+	require.Equal(t, 2, code)
+	require.Contains(t, message, "are of service shop")
+	message, code = export("--slo", "shop/down")
+	require.Equal(t, 1, code)
+	require.Contains(t, message, "no such SLO in the last spec of the log: shop/down")
+	out = all
 	message, code = export()
 	require.Equal(t, 1, code)
 	require.Contains(t, message, "is not empty: give another folder, or remove it")
