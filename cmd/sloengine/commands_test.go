@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"testing"
@@ -104,4 +105,17 @@ func TestEveryCommandThatPrintsHasJSON(t *testing.T) {
 	for path := range printsNothing {
 		require.Contains(t, all, path, "there is no such command")
 	}
+}
+
+// Help lists each command in a group, but for those about the program itself.
+func TestEveryCommandHasAGroup(t *testing.T) {
+	var out bytes.Buffer
+	root := newRoot(cli.Streams{Out: &out, Err: &out})
+	for _, c := range root.Commands() {
+		if name := c.Name(); name != "man" && name != "version" {
+			require.NotEmpty(t, c.GroupID, name)
+		}
+	}
+	require.Equal(t, cli.ExitOK, run(t.Context(), []string{"--version"}, nil, &out, &out))
+	require.Regexp(t, `^sloengine \S+ \(`, out.String())
 }

@@ -35,6 +35,9 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	b := build()
+	root.Version = versionText(&b)
+	root.SetVersionTemplate("sloengine {{.Version}}\n")
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s), newImport(s),
 		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), remote.NewBlindSpots(s),
@@ -42,5 +45,27 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		brokers.NewKafka(s), brokers.NewOutbox(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, name := range g.commands {
+			c, _, _ := root.Find([]string{name})
+			c.GroupID = g.title
+		}
+	}
+	cli.Complete(root, remote.Names)
 	return root
+}
+
+// groups are the commands as help lists them. The others help with the program itself.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Begin", []string{"demo", "init", "check", "serve", "send", "status"}},
+	{"During an incident", []string{"incident", "events", "silence", "annotate", "reconcile"}},
+	{"Specs and rules", []string{"explain", "diff", "backtest", "blindspots", "generate", "convert", "schema"}},
+	{"Budgets and reports", []string{"gate", "report", "audit"}},
+	{"Events that wait or were refused", []string{"dlq", "limits"}},
+	{"Operation", []string{"view", "relay", "import", "export", "backup", "restore", "positions", "forget", "notify"}},
+	{"Brokers", []string{"kafka", "rabbitmq", "outbox"}},
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -15,6 +16,8 @@ import (
 // them.
 var version, commit, date string
 
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
 func newVersion(s cli.Streams) *cobra.Command {
 	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
@@ -24,13 +27,17 @@ func newVersion(s cli.Streams) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := build()
 			v := map[string]string{"version": b.Version, "commit": b.Revision, "date": b.Date, "go": b.Go,
-				"platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return p.PrintText(v, s.Out, "sloengine %s (%s)", b.Version, strings.Join([]string{
-				cmp.Or(b.Revision, "unknown commit"), cmp.Or(b.Date, "unknown date"), b.Go, v["platform"]}, ", "))
+				"platform": platform}
+			return p.PrintText(v, s.Out, "sloengine %s", versionText(&b))
 		},
 	}
 	p.AddOutput(c.Flags(), "table", "json")
 	return c
+}
+
+func versionText(b *site.Version) string {
+	return fmt.Sprintf("%s (%s)", b.Version, strings.Join([]string{cmp.Or(b.Revision, "unknown commit"),
+		cmp.Or(b.Date, "unknown date"), b.Go, platform}, ", "))
 }
 
 // build says what this binary was built from.

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 )
@@ -23,10 +24,33 @@ type choice struct {
 	words []string
 }
 
-// AddChoice adds such a flag. The first word is the default.
+// AddChoice adds such a flag. The first word is the default; "": none.
 func AddChoice(f *pflag.FlagSet, p *string, name, short, usage string, words ...string) {
 	*p = words[0]
+	if words[0] == "" {
+		words = words[1:]
+	}
 	f.VarP(&choice{p, words}, name, short, usage+": "+Alternatives(words))
+}
+
+// Complete completes the values of all flags that have one of a few words, and of those whose words names knows; nil:
+// files.
+func Complete(c *cobra.Command, names func(c *cobra.Command, flag string) func() []string) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		words := names(c, f.Name)
+		if of, ok := f.Value.(*choice); ok {
+			words = func() []string { return of.words }
+		}
+		if words != nil {
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, _ string) ([]string,
+				cobra.ShellCompDirective) {
+				return words(), cobra.ShellCompDirectiveNoFileComp
+			}) // it fails for a flag that has one
+		}
+	})
+	for _, sub := range c.Commands() {
+		Complete(sub, names)
+	}
 }
 
 func (c *choice) String() string { return *c.value }

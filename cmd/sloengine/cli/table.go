@@ -48,6 +48,8 @@ type Column struct {
 	Drop int
 	// Shrink cuts long cells off where it still is too wide.
 	Shrink bool
+	// Prefix ends what goes into the header of a table that is too wide if all cells begin with it; "": nothing does.
+	Prefix string
 }
 
 // Table is aligned columns that fit a screen.
@@ -78,6 +80,7 @@ func (t *Table) Write(w io.Writer, s Screen) error {
 	if len(t.rows) == 0 {
 		return nil
 	}
+	t = t.shared(s.Width)
 	shown, widths := t.fit(s.Width)
 	var out strings.Builder
 	line := func(c Colour, cell func(column int) string) {
@@ -100,6 +103,39 @@ func (t *Table) Write(w io.Writer, s Screen) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// shared is the table without what all cells of a column begin with, if it is too wide with that.
+func (t *Table) shared(width int) *Table {
+	if _, widths := t.fit(0); width == 0 || len(t.rows) < 2 || total(widths) <= width {
+		return t
+	}
+	short := Table{Columns: slices.Clone(t.Columns), colours: t.colours}
+	for _, row := range t.rows {
+		short.rows = append(short.rows, slices.Clone(row))
+	}
+	for i, c := range t.Columns {
+		prefix, _, found := strings.Cut(t.rows[0][i], c.Prefix)
+		prefix += c.Prefix
+		if !found || c.Prefix == "" || slices.ContainsFunc(t.rows, func(row []string) bool {
+			return !strings.HasPrefix(row[i], prefix)
+		}) {
+			continue
+		}
+		short.Columns[i].Name = c.Name + " OF " + strings.TrimSuffix(prefix, c.Prefix)
+		for _, row := range short.rows {
+			row[i] = strings.TrimPrefix(row[i], prefix)
+		}
+	}
+	return &short
+}
+
+// total is the width of columns beside one another.
+func total(widths []int) (n int) {
+	for _, w := range widths {
+		n += w + 2
+	}
+	return n - 2
 }
 
 // fit chooses the columns that are shown and their widths.

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -23,6 +25,8 @@ type engineStatus struct {
 	SLOs       []*statusRow `json:"slos"`
 	Agreements []v1.SLA     `json:"agreements"`
 	Alerts     []v1.Alert   `json:"alerts"`
+
+	none string // why there are no SLOs
 }
 
 // statusRow is one group of an SLO.
@@ -32,16 +36,18 @@ type statusRow struct {
 }
 
 func newStatus(s cli.Streams) *cobra.Command {
-	var service string
+	var service, state string
 	var rejects bool
+	var every time.Duration
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Print the error budgets, agreements and alerts of a running engine, worst first",
-		Long: `status prints what fails, the error budgets, worst first, the agreements, the budgets that are empty
-within a week at their recent pace, and the alerts that are firing or pending. On a
-terminal the tables fit its width, and states have colours unless NO_COLOR is set.`,
+		Long: `status prints what fails, the alerts that are firing or pending, the error budgets, worst first, the
+agreements, and the budgets exhausted within a week at their recent pace. On a terminal
+the tables fit its width, and states have colors unless NO_COLOR is set.`,
 		Example: `  sloengine status
+  sloengine status --state exhausted --watch
   sloengine status --rejects
   sloengine status --service shop -o json`,
 		Args: cli.NoArgs,
@@ -52,19 +58,12 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 				}
 				return printRejects(c.Context(), o)
 			}
-			q := given(map[string]string{"service": service})
-			all := engineStatus{}
-			var err error
-			if all.SLOs, all.Failing, err = statusRows(c.Context(), &o.engine, q); err != nil {
-				return err
+			read := func() (*engineStatus, error) { return readStatus(c.Context(), &o.engine, service, state) }
+			if every != 0 {
+				return watchStatus(c.Context(), o, every, read)
 			}
-			if len(all.SLOs) == 0 && service != "" {
-				return fmt.Errorf("service %q has no SLO in the running spec", service)
-			}
-			if all.Agreements, err = agreements(c.Context(), &o.engine, q); err != nil {
-				return err
-			}
-			if all.Alerts, err = activeAlerts(c.Context(), &o.engine, q); err != nil {
+			all, err := read()
+			if err != nil {
 				return err
 			}
 			return o.Print(all, func() error { return all.print(s.Out, cli.ScreenOf(s.Out)) })
@@ -74,16 +73,82 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 	o.engine.AddFlags(f)
 	o.AddOutput(f, "table", "json", "yaml")
 	f.StringVar(&service, "service", "", "only this service")
+	cli.AddChoice(f, &state, "state", "", "only SLOs in this state", "", "firing", "exhausted", "at_risk", "ok", "no_data",
+		"waiting")
+	f.DurationVar(&every, "watch", 0, "print again at this interval until interrupted")
+	f.Lookup("watch").NoOptDefVal = "5s"
 	f.BoolVar(&rejects, "rejects", false, "print the rejected events instead: code, sender, number, and a sample")
 	return c
 }
 
-// statusRows reads all pages of SLOs, worst first, the last day of the worst, and what fails.
-func statusRows(ctx context.Context, c *Client, q url.Values) (all []*statusRow, failing *v1.Failing, err error) {
+// readStatus reads what status prints, of one service and state, or of all.
+func readStatus(ctx context.Context, c *Client, service, state string) (*engineStatus, error) {
+	q := given(map[string]string{"service": service})
+	all := &engineStatus{}
+	var err error
+	if all.SLOs, all.Failing, err = statusRows(ctx, c, q, state); err != nil {
+		return nil, err
+	}
+	if len(all.SLOs) == 0 && service != "" && state == "" {
+		return nil, fmt.Errorf("service %q has no SLO in the running spec", service)
+	}
+	if len(all.SLOs) == 0 && state != "" {
+		all.none = "No SLO is in the state " + state + "."
+	}
+	if all.Agreements, err = agreements(ctx, c, q); err != nil {
+		return nil, err
+	}
+	all.Alerts, err = activeAlerts(ctx, c, q)
+	return all, err
+}
+
+// watchStatus prints the status again and again, on a terminal in place. After the first time it says what fails, and
+// goes on.
+func watchStatus(ctx context.Context, o *engineCommand, every time.Duration, read func() (*engineStatus, error)) error {
+	if o.Format != "table" || every < time.Second {
+		return cli.Usagef("--watch needs a table and at least 1s")
+	}
+	screen := cli.ScreenOf(o.Out)
+	for first := true; ; first = false {
+		all, err := read()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && first {
+			return err
+		}
+		var text strings.Builder
+		if screen.Width > 0 {
+			text.WriteString("\x1b[H\x1b[2J")
+		}
+		fmt.Fprintln(&text, time.Now().UTC().Format(time.RFC3339)+"\n")
+		if err == nil {
+			err = all.print(&text, screen)
+		}
+		if err != nil {
+			fmt.Fprintln(&text, cli.Printable(err.Error()))
+		}
+		if _, err := io.WriteString(o.Out, text.String()+"\n"); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+// statusRows reads all pages of SLOs in a state, worst first, the last day of the worst, and what fails.
+func statusRows(ctx context.Context, c *Client, q url.Values, state string) (
+	all []*statusRow, failing *v1.Failing, err error) {
 	err = c.Groups(ctx, maps.Clone(q), func(part v1.SLOList) error {
 		failing = part.Failing
 		for _, s := range part.Items {
-			all = append(all, &statusRow{SLO: s})
+			r := &statusRow{SLO: s}
+			if state == "" || state == strings.ReplaceAll(strings.TrimSuffix(r.state(), " for data"), " ", "_") {
+				all = append(all, r)
+			}
 		}
 		return nil
 	})

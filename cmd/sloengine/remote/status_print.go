@@ -56,11 +56,16 @@ func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
 	if f := s.Failing; f != nil {
 		fmt.Fprintf(w, "%s\n\n", cli.Printable(f.Summary))
 	}
-	for i, t := range []*cli.Table{sloTable(s.SLOs), agreementTable(s.Agreements), forecastTable(s.SLOs),
-		alertTable(s.Alerts)} {
-		if i > 0 && t.Len() > 0 {
+	if s.none != "" {
+		fmt.Fprintf(w, "%s\n\n", s.none)
+	}
+	printed := false
+	for _, t := range []*cli.Table{alertTable(s.Alerts), sloTable(s.SLOs), agreementTable(s.Agreements),
+		forecastTable(s.SLOs)} {
+		if t.Len() > 0 && printed {
 			fmt.Fprintln(w)
 		}
+		printed = printed || t.Len() > 0
 		if err := t.Write(w, screen); err != nil {
 			return err
 		}
@@ -68,9 +73,21 @@ func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
 	return nil
 }
 
+// state is how people call it.
+func (r *statusRow) state() string {
+	switch {
+	case r.Paging:
+		return "firing"
+	case r.Waiting:
+		return "waiting for data"
+	}
+	return cli.Words(string(r.State))
+}
+
 func sloTable(rows []*statusRow) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
-		{Name: "STATE"}, {Name: "SLO", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "OBJECTIVE", Drop: 2},
+		{Name: "STATE"}, {Name: "SLO", Shrink: true, Prefix: "/"}, {Name: "GROUP", Shrink: true},
+		{Name: "OBJECTIVE", Drop: 2},
 		{Name: "NOW", Drop: 1},
 		{Name: "BUDGET LEFT"}, {Name: "BURN 1H"}, {Name: "PER S", Drop: 3}, {Name: "LAST 24H", Drop: 4},
 	}}
@@ -81,13 +98,7 @@ func sloTable(rows []*statusRow) *cli.Table {
 				burn = b.Rate
 			}
 		}
-		state := cli.Words(string(r.State))
-		switch {
-		case r.Paging:
-			state = "firing"
-		case r.Waiting:
-			state = "waiting for data"
-		}
+		state := r.state()
 		t.Add(stateColours[state], state, cli.Printable(string(r.ID)), cli.GroupText(r.Group),
 			cli.Printable(r.Percent+"% / "+r.Window),
 			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1),

@@ -2,6 +2,9 @@ package remote
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
@@ -66,14 +70,15 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 			require.LessOrEqual(t, uniseg.StringWidth(line), width, line)
 		}
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{"exhausted  shop/check", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached",
+		for _, want := range []string{"SLO OF shop", "exhausted  checkout-av", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached",
 			"91.25", "met", "page", "firing"} {
 			require.Contains(t, text, want, width)
 		}
 		require.Equal(t, width == 140, strings.Contains(text, "▁▁▂"), "the last day is shown where it has room")
 	}
 	text := strings.Join(printed(t, cli.Screen{}), "\n")
-	require.Regexp(t, `^mdm failing since 10:00 UTC: .*3 products affected\.\n\nSTATE`, text, "what fails comes first")
+	require.Regexp(t, `^mdm failing since 10:00 UTC: .*3 products affected\.\n\nSEVERITY`, text, "what fails comes first")
+	require.NotContains(t, text, "SLO OF")
 	require.Contains(t, text, "shop/checkout-availability-of-all-payment-methods  日本語の長い値 with a tail",
 		"nothing is cut off in a file")
 	require.NotContains(t, text, "\x1b")
@@ -97,7 +102,7 @@ func TestStatusOfWhatPages(t *testing.T) {
 
 func TestStatusHasColoursOnATerminal(t *testing.T) {
 	coloured, plain := printed(t, cli.Screen{Width: 140, Colour: true}), printed(t, cli.Screen{Width: 140})
-	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[31mexhausted\x1b[0m  shop/")
+	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[31mexhausted\x1b[0m  checkout-")
 	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[32mmet\x1b[0m")
 	strip := strings.NewReplacer("\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[2m", "", "\x1b[0m", "")
 	require.Equal(t, plain, strings.Split(strip.Replace(strings.Join(coloured, "\n")), "\n"), "colours move no column")
@@ -141,4 +146,53 @@ func TestStatusPrintsRejects(t *testing.T) {
 	require.Contains(t, ask("-o", "json"), `"count": 5`)
 	codes = nil
 	require.Empty(t, ask())
+}
+
+// The engine answers, then fails, then answers again.
+func TestStatusIsWatched(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/api/v1/slos":
+			fmt.Fprint(w, `{"items":[],"points":[]}`)
+			return
+		case asked == 2:
+			cancel()
+		}
+		if asked++; asked == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"report":{"version":1},"items":[{"id":"shop/a","state":"exhausted"},{"id":"shop/b","state":"ok"},`+
+			`{"id":"mail/c","state":"ok","paging":true}]}`)
+	}))
+	defer server.Close()
+	var out, stderr bytes.Buffer
+	s := cli.Streams{Out: &out, Err: &stderr}
+	root := &cobra.Command{Use: "sloengine"}
+	root.AddCommand(Commands(s)...)
+	cli.Complete(root, Names)
+	args := []string{"status", "--url", server.URL, "--state", "exhausted"}
+	require.Equal(t, cli.ExitOK, cli.Execute(ctx, root, s, append(args, "--watch=1s")), stderr.String())
+	require.Regexp(t, `(?s)^\S+Z\n\nSTATE.*exhausted  shop/a.*\n\n\S+Z\n\n.*503.*\n\n$`, out.String())
+	require.NotContains(t, out.String(), "/b")
+
+	for state, want := range map[string]string{"exhausted": "shop/a", "firing": "mail/c", "no_data": "No SLO is in the state no_data."} {
+		out.Reset()
+		require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--state", state), stderr.String())
+		require.Contains(t, out.String(), want)
+	}
+	require.Equal(t, cli.ExitUsage, execute(s, append(args, "--watch", "-o", "json")...))
+	require.Contains(t, stderr.String(), "--watch needs a table")
+
+	for flag, want := range map[string]string{"--service": "mail\nshop\n:4", "--state": "firing\nexhausted\nat_risk\n"} {
+		out.Reset()
+		require.Equal(t, cli.ExitOK, cli.Execute(t.Context(), root, s, []string{"__complete", "status", "--url", server.URL, flag, ""}))
+		require.Contains(t, out.String(), want)
+	}
+	out.Reset()
+	require.Equal(t, cli.ExitOK, cli.Execute(t.Context(), root, s, []string{"__complete", "gate", "--url", server.URL, "--slo", ""}))
+	require.Contains(t, out.String(), "mail/c\nshop/a\nshop/b\n:4")
 }
