@@ -186,11 +186,11 @@ func TestReportIncidents(t *testing.T) {
 func TestDayTableCountsIncidents(t *testing.T) {
 	b, _ := periodBench(t)
 	require.Empty(
-		t, readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns)[0]["incidents"], "not known")
+		t, readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), dayColumns())[0]["incidents"], "not known")
 	b.web.Opt.Incidents = periodIncidents()
 	got := map[string]string{}
 	for _, period := range []string{"2026-W45", "2026-W46"} {
-		for _, l := range readCSV(t, b.get(daysPath+"?period="+period).Body.Bytes(), api.DayColumns) {
+		for _, l := range readCSV(t, b.get(daysPath+"?period="+period).Body.Bytes(), dayColumns()) {
 			require.Regexp(t, `^[01]$`, l["incidents"])
 			if l["incidents"] != "0" {
 				got[l["name"]+" "+l["group"]] += l["day"][8:] + " "

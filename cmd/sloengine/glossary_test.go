@@ -111,7 +111,7 @@ var glossary = []glossaryRule{
 		pages|texts|messages),
 	never("service level", `\bservice levels?\b`, "SLO", pages|texts|messages,
 		`service levels? (objective|(and )?agreement)`),
-	never("agreement", `\bagreements?\b`, "SLA", texts),
+	never("agreement", `\bagreements?\b`, "SLA", texts, "`agreement`|#agreements"),
 	never("indicator", `\bindicators?\b`, "SLI", texts),
 	never("%", `\d %(["'),.:; ]|$)|[a-z] %%(["'),.:; ]|$)`, "95%, without a space", pages|texts),
 	never("nobody", `\b(no|some|any|every)body\b`, "name the actor", texts|messages, `"nobody"`, `user=nobody`),

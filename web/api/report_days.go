@@ -17,12 +17,42 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
+// DayColumn is a column of the long table, with its meaning in Markdown as docs/reference/days.md has it.
+type DayColumn struct{ Name, Meaning string }
+
 // DayColumns are the columns of the long table: one line for each day of each group of an SLO or an agreement. They are
-// stable: columns are only ever added, at the end. docs/reports.md says what each means.
-var DayColumns = []string{
-	"day", "zone", "kind", "service", "name", "group", "informative", "from", "to", "complete", "coverage",
-	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high",
-	"worst_component", "incidents", "cost", "currency", "note",
+// stable: columns are only ever added, at the end.
+var DayColumns = []DayColumn{
+	{"day", "date in `zone`"},
+	{"zone", "time zone of the day"},
+	{"kind", "`slo` or `agreement`"},
+	{"service", "service of the SLO or SLA"},
+	{"name", "its name"},
+	{"group", "its group as `label=value; label=value`, empty without `group_by`"},
+	{"informative", "`true` for the group `__other__`, which has no objective to meet"},
+	{"from", "begin of the day, RFC 3339 in UTC"},
+	{"to", "end of the day, or the time of the last evaluation if the day is not over"},
+	{"complete", "`true` if the day is over, some of it was observed, and all of its counts are retained and not " +
+		"[rounded to whole hours](../reports.md#what-a-report-can-know)"},
+	{"coverage", "share of the day that was observed, times the share of events that no rate limit dropped, 0 to 1. " +
+		"For an SLA, that of the component that was covered least"},
+	{"good", "good events or slices, without planned maintenance"},
+	{"bad", "bad ones, likewise"},
+	{"raw_good", "good ones, planned maintenance included"},
+	{"raw_bad", "bad ones, likewise"},
+	{"objective", "the objective, 0 to 1"},
+	{"indicator", "the SLI, 0 to 1. Empty without data"},
+	{"burn_rate", "share of the day's own error budget that was spent. 1 is exactly what the objective allows"},
+	{"score", "of an SLA, 0 to 100. Of an SLO 100 times its [attainment](../specs.md#agreements). Empty without data"},
+	{"score_low", "of an SLA, if components without data had no points"},
+	{"score_high", "the same if they had all of their points"},
+	{"worst_component", "of an SLA, the one that lost the most points"},
+	{"incidents", "number of [incidents](../incidents.md) that started on the day, of an SLA with those of its " +
+		"SLOs. In a [view](../scaling.md#one-page-for-all-engines), those of all engines. Empty if the " +
+		"incidents of that time are not retained, and in a view also if an engine does not answer"},
+	{"cost", "[cost](../specs.md#cost) of `bad`, rounded to the decimals of the currency"},
+	{"currency", "three letters of ISO 4217"},
+	{"note", "why the counts are not those of the whole day: not retained, not observed, or rounded to whole hours"},
 }
 
 const (
@@ -127,7 +157,10 @@ func (api *Handler) apiReportDays(c *gin.Context) {
 	w := csv.NewWriter(bufio.NewWriterSize(&paced{c.Writer, conn}, dayChunk))
 	w.UseCRLF = true
 	cells := make([]string, 0, len(DayColumns))
-	err = w.Write(DayColumns)
+	for _, column := range DayColumns {
+		cells = append(cells, column.Name)
+	}
+	err = w.Write(cells)
 	if err == nil {
 		err = report.EachDay(c.Request.Context(), api.ReportSource(), v.Rep, ask, func(r *report.DayRow) error {
 			cells = dayLine(cells, r)

@@ -35,7 +35,7 @@ another time zone for all of them.
 
 The table has each line beside that of the period before, as has the mail of a report,
 which -o html prints. With --days, -o csv writes one line for each day of each group
-of an SLO or agreement, for spreadsheets and BI tools. docs/reports.md lists the columns.`,
+of an SLO or agreement, for spreadsheets and BI tools. docs/reference/days.md lists the columns.`,
 		Example: `  sloengine report
   sloengine report --period 2026-W47
   sloengine report --period 2026-11 --agreement shop/gold --zone Europe/Moscow
