@@ -86,6 +86,9 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return nil
+	case record.TypeTicks: // they say that the engine was up
+		s.Fold.Advance(rec.Time, fold.Tick)
+		return nil
 	case record.TypeIncident:
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return s.Incidents.Apply(at, rec.Payload)

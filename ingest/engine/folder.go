@@ -22,7 +22,7 @@ import (
 // folder, so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no
 // number. Format 2 has records and parts of incidents, format 3 the sizes of batches in the log and positions of
 // sources, format 4 the times that backfills cover, where the backlog of a stream ends, and ended work, format 5
-// records of rebuilt counts.
+// records of rebuilt counts and of ticks.
 var DataFormat = fsys.Format{Kind: "data directory", Number: 5}
 
 // The names in the data folder. The engine leaves everything else in it alone.

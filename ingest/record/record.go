@@ -25,6 +25,8 @@ const (
 	TypeIncident byte = 7
 	// TypeRebuilt says that counts that were made from the retained log take the place of others: Rebuilt.
 	TypeRebuilt byte = 8
+	// TypeTicks says when the engine evaluated, on which counts and with which alert states: ParseTicks.
+	TypeTicks byte = 9
 )
 
 // Beat is the payload of a heartbeat record.

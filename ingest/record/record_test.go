@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,4 +176,26 @@ func TestParseRebuilt(t *testing.T) {
 	}
 	_, err = ParseRebuilt(append(payload, 0))
 	require.Error(t, err)
+}
+
+func TestParseTicks(t *testing.T) {
+	want := []Tick{
+		{Time: 1764324000123456789, Folded: 1 << 30, States: 1 << 31, Started: true, Restored: 1764323990123456789},
+		{Time: 1764324010123456789, Folded: 1<<30 + 5},
+		{Time: -1, Refused: 30, Started: true},
+	}
+	var payload []byte
+	ends := []int{0}
+	for i := range want {
+		payload = want[i].Append(payload)
+		ends = append(ends, len(payload))
+	}
+	require.LessOrEqual(t, (33+ends[2]-ends[1])*8640, 500_000, "a day of ticks, each in a frame of its own")
+	for n := range len(payload) + 1 {
+		var got []Tick
+		err := ParseTicks(payload[:n], func(tick Tick) { got = append(got, tick) })
+		require.Equal(t, slices.Contains(ends, n), err == nil, n)
+		require.Equal(t, want[:len(got)], append([]Tick{}, got...))
+	}
+	require.ErrorContains(t, ParseTicks([]byte{4}, nil), "newer version")
 }
