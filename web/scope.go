@@ -48,7 +48,7 @@ func (s scope) restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
 		Numbers: site.Numbers{ // handlers ask all but the report for what they found in it
 			Report: latest(o.Report, s.report), Source: o.Source, Counts: o.Counts, Traffic: o.Traffic,
-			Kept: o.Kept, Onsets: o.Onsets, Events: o.Events,
+			Kept: o.Kept, Onsets: o.Onsets, Events: o.Events, Ledger: o.Ledger,
 		},
 		Condition: site.Condition{
 			Engine: func() status.Engine { return s.engine(o.Engine()) },

@@ -77,7 +77,6 @@ var glossary = []glossaryRule{
 	never("bent", `\bbent\b`, "non-linear (asinh)", prose|idents),
 	never("pledge", `\bpledges?\b`, "requirement, SLA alert", prose|idents),
 	never("blame", `\bblam(e|es|ed|ing)\b`, "attribution", prose|idents, `git blame`),
-	never("ledger", `\bledgers?\b`, "period scores", prose|idents),
 	never("score", `\bscore ?books?\b`, "period scores", prose|idents),
 	never("young", `\byoung(er|est)?\b`, "new (engine), newer", prose|idents),
 	never("room", `\brooms\b|\b(a|each|every|own|this|that|other|another|its|their|what|which) room\b`,

@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"sla/history":    {"slo", "slo/fold", "sla"},
 	"sla/outlook": {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "reliability/fsys",
 		"reliability/health"},
-	"sla/report":               {"slo", "slo/fold", "sla", "sla/forecast", "sla/history"},
+	"sla/report":               {"slo", "slo/fold", "sla", "sla/annotation", "sla/forecast", "sla/history"},
 	"sla/delivery":             {"slo", "sla/report", "reliability/*"},
 	"rules":                    {"slo", "sla", "slo/yamlgen", "rules/series"},
 	"rules/explain":            {"slo", "sla", "rules", "rules/series"},

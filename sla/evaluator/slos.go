@@ -271,7 +271,7 @@ func (t *tick) burnCoverage(g *fold.Group) []cover {
 
 func budget(s *slo.SLO, b bins) slo.Budget {
 	c := b.counts(s.Indicator.Kind)
-	if s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method != slo.RatioTimeslices {
+	if !s.ByRatio() {
 		return slo.NewBudget(s.Objective, c)
 	}
 	n := c.Valid()

@@ -95,14 +95,9 @@ func (r *Reader) Tallies(sp slo.Span, raw, net []uint64) (all, left Tally) {
 	return Tally{Counts: in.JudgeVolume(n, seen, false)}, Tally{Counts: in.JudgeVolume(n, seen, excused)}
 }
 
-// byRatio reports whether the mean of the slices' ratios is what counts.
-func byRatio(s *slo.SLO) bool {
-	return s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput
-}
-
 // Loss is how much of the budget the tally cost, in events (half events of an apdex), slices or periods.
 func (t Tally) Loss(s *slo.SLO) float64 {
-	if byRatio(s) {
+	if s.ByRatio() {
 		return float64(t.Valid()) - t.ratio
 	}
 	return float64(t.Bad)
@@ -110,7 +105,7 @@ func (t Tally) Loss(s *slo.SLO) float64 {
 
 // Budget is the budget as if the tally were all of the window.
 func (t Tally) Budget(s *slo.SLO) slo.Budget {
-	if n := t.Valid(); byRatio(s) && n > 0 {
+	if n := t.Valid(); s.ByRatio() && n > 0 {
 		return slo.NewRatioBudget(s.Objective, t.Counts, t.ratio/float64(n), true)
 	}
 	return slo.NewBudget(s.Objective, t.Counts)

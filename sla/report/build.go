@@ -30,6 +30,9 @@ type Source struct {
 	// Onsets are incidents of which only the ID, the onset and what they affected is known; not asked if there are
 	// Incidents.
 	Onsets OnsetsFunc
+
+	Annotations   AnnotationsFunc // nil: there are none
+	LedgerOptions LedgerOptions
 }
 
 // Maker makes reports and keeps the last few, so that page, CSV and JSON of one period show the same numbers and
@@ -165,6 +168,9 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 		for k, r := range p.rows {
 			out.SLOs = append(out.SLOs, b.slo(r, p.counts, p.events, k, kept))
 		}
+	}
+	if err := from.fillLedgers(ctx, rep, out.SLOs); err != nil {
+		return nil, err
 	}
 	for i, at := 0, 0; i < len(rep.Thresholds); i++ {
 		if b.wants(rep.Thresholds[i].Threshold.Service) {

@@ -32,8 +32,8 @@ type Affected struct {
 	Group     slo.Group
 }
 
-// IncidentsFunc lists the incidents whose onset or detection lies from from to before to, in any order. known is false
-// if those of that time are not kept any more, or not known yet.
+// IncidentsFunc lists the incidents that touch the time from from to before to, in any order. known is false if those
+// of that time are not kept any more, or not known yet.
 type IncidentsFunc func(from, to time.Time) (list []Incident, known bool)
 
 // OnsetsFunc is an IncidentsFunc of the onset alone that asks others.

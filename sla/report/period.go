@@ -184,7 +184,8 @@ type SLO struct {
 	Events    uint64     // raw, in events even where slices are judged
 	Corrected time.Duration
 	Days      []Day
-	Worst     int // index into days of the one that lost most; -1 if nothing was lost
+	Worst     int             // index into days of the one that lost most; -1 if nothing was lost
+	Ledger    *history.Ledger // nil: the line spent nothing, or less than MaxLedgers others
 }
 
 type Day struct {

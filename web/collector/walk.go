@@ -107,7 +107,7 @@ func (w *walker[L]) slos() {
 		}
 	})
 	each(series.SliceRatio, func(r *sla.SLOReport, labels L) {
-		if r.SLO.Budgeting.Method == slo.RatioTimeslices && r.SLO.Indicator.Kind != slo.KindThroughput {
+		if r.SLO.ByRatio() {
 			w.add(labels, w.none, r.Slices.Ratio)
 		}
 	})

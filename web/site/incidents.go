@@ -36,7 +36,11 @@ type Incidents interface {
 
 // ReportSource is where the numbers of reports come from.
 func (site *Site) ReportSource() report.Source {
-	from := report.Source{Counts: site.Opt.Counts, Kept: site.Opt.Kept, Onsets: site.Opt.Onsets}
+	from := report.Source{Counts: site.Opt.Counts, Kept: site.Opt.Kept, Onsets: site.Opt.Onsets,
+		LedgerOptions: site.Opt.Ledger}
+	if site.Opt.Annotations != nil {
+		from.Annotations = site.Opt.Annotations.List
+	}
 	if site.Opt.Incidents != nil {
 		from.Incidents = site.reportIncidents
 	}
@@ -48,9 +52,8 @@ func (site *Site) reportIncidents(from, to time.Time) (out []report.Incident, kn
 	if !site.Opt.Brief().State.Recovered() || from.Before(site.Opt.Now().Add(-incident.Retention)) {
 		return nil, false
 	}
-	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
 	for inc := range site.Opt.Incidents.View().All() {
-		if in(inc.Onset) || in(inc.Detected) {
+		if inc.Onset.Before(to) && (inc.Resolved == nil || !inc.Resolved.Time.Before(from)) {
 			out = append(out, newReportIncident(inc, site.Opt.Incidents.Spent(inc)))
 		}
 	}

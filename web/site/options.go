@@ -97,6 +97,7 @@ type Numbers struct {
 	Traffic *history.TrafficLog                 // nil: no attributes of what was bad
 	Kept    report.KeptFunc                     // nil: reports take it that limits dropped nothing
 	Onsets  report.OnsetsFunc                   // of the engines of a view, which has no incidents; nil: not known
+	Ledger  report.LedgerOptions
 
 	Traces Traces // of events that counted as bad; nil: none are known
 	// Events finds events of an SLO in the log; nil: there is no log.
