@@ -22,7 +22,7 @@ func BenchmarkLoad(b *testing.B) {
 		f, err := os.Create(filepath.Join(dir, fileName(first)))
 		require.NoError(b, err)
 		w := &writer{w: f, describe: describe, pace: func() {}}
-		require.NoError(b, w.begin(first))
+		require.NoError(b, w.begin(first, Digest{}))
 		for n := range uint64(blocks) {
 			rec := wal.Record{Seq: first + n*100, Time: at(first + n*100), Type: 1, Payload: payloadOf(first + n*100)}
 			s, x := &w.sum, &w.sketch.block

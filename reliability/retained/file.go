@@ -1,6 +1,7 @@
 package retained
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,10 +62,9 @@ type writer struct {
 	sum    Summary
 	sketch Sketch
 	blocks []Block
-	raw    []byte
+	raw    blockEncoder
 	out    []byte
-	seq    uint64 // of the last record of the block
-	time   int64
+	after  Digest // behind the last block
 	size   int64
 }
 
@@ -73,9 +73,9 @@ func newEncoder() (*zstd.Encoder, error) {
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(2*blockBytes), zstd.WithLowerEncoderMem(true))
 }
 
-// begin writes the head of a file whose first record is first.
-func (w *writer) begin(first uint64) error {
-	w.sum = Summary{First: first}
+// begin writes the head of a file whose first record is first, behind records of that digest.
+func (w *writer) begin(first uint64, before Digest) error {
+	w.sum, w.after = Summary{First: first, Before: before}, before
 	w.sketch = Sketch{sum: &w.sum, place: map[tagKey]uint32{}}
 	b := make([]byte, 0, headBytes)
 	b = append(b, headMagic...)
@@ -93,25 +93,19 @@ func (w *writer) write(b []byte) error {
 }
 
 func (w *writer) add(rec *wal.Record) error {
-	if len(w.raw) > 0 && len(w.raw)+len(rec.Payload) > blockBytes {
+	if w.raw.full(rec) {
 		if err := w.closeBlock(); err != nil {
 			return err
 		}
 	}
 	s, b := &w.sum, &w.sketch.block
-	if len(w.raw) == 0 {
-		w.seq, w.time = rec.Seq, rec.Time
+	if len(w.raw.raw) == 0 {
 		b.First, b.From = rec.Seq, rec.Time
 		if s.Records == 0 {
 			s.From = rec.Time
 		}
 	}
-	w.raw = binary.AppendUvarint(w.raw, rec.Seq-w.seq)
-	w.raw = binary.AppendVarint(w.raw, rec.Time-w.time)
-	w.raw = append(w.raw, rec.Type)
-	w.raw = binary.AppendUvarint(w.raw, uint64(len(rec.Payload)))
-	w.raw = append(w.raw, rec.Payload...)
-	w.seq, w.time = rec.Seq, rec.Time
+	w.raw.add(rec)
 	b.Records, b.To = b.Records+1, rec.Time
 	s.Records, s.To = s.Records+1, rec.Time
 	if w.ruleType != 0 && rec.Type == w.ruleType {
@@ -125,15 +119,18 @@ func (w *writer) add(rec *wal.Record) error {
 }
 
 func (w *writer) closeBlock() error {
-	if len(w.raw) == 0 {
+	raw := w.raw.raw
+	if len(raw) == 0 {
 		return nil
 	}
-	w.out = w.enc.EncodeAll(w.raw, w.out[:0])
+	w.out = w.enc.EncodeAll(raw, w.out[:0])
 	b := w.sketch.closeBlock()
-	b.at, b.size, b.raw, b.crc = w.size, uint32(len(w.out)), uint32(len(w.raw)), checksum(w.out)
-	w.sum.Raw += uint64(len(w.raw))
+	b.at, b.size, b.raw, b.crc = w.size, uint32(len(w.out)), uint32(len(raw)), checksum(w.out)
+	b.digest = sha256.Sum256(raw)
+	w.after = w.after.then(b.digest)
+	w.sum.Raw += uint64(len(raw))
 	w.blocks = append(w.blocks, b)
-	w.raw = w.raw[:0]
+	w.raw.raw = raw[:0]
 	if err := w.write(w.out); err != nil {
 		return err
 	}
@@ -268,7 +265,11 @@ func (u *unpacker) open(f fsys.File, b *Block) (records, error) {
 		return records{}, fmt.Errorf("%w: block does not decompress to %d bytes", errDamaged, b.raw)
 	}
 	u.raw = raw
-	return records{c: binread.New(raw), seq: b.First, time: b.From}, nil
+	return newRecords(raw, b), nil
+}
+
+func newRecords(raw []byte, b *Block) records {
+	return records{c: binread.New(raw), seq: b.First, time: b.From}
 }
 
 // records are those of one block.

@@ -24,6 +24,7 @@ type Summary struct {
 	Tags         []Tag
 	MoreTags     bool     // there were more than maxTags
 	Rules        []uint64 // numbers of the records of Options.RuleType
+	Before       Digest   // of the records before First
 	blocks       int
 	tableCRC     uint32
 	tableAt, end int64 // of the table of blocks in the file
@@ -38,6 +39,7 @@ type Block struct {
 	at                 int64 // in the file
 	size, raw          uint32
 	crc                uint32
+	digest             Digest   // of its records, when they were retained
 	tags               []uint32 // places in Summary.Tags, ascending
 	anyTag             bool
 }
@@ -128,7 +130,7 @@ func (s *Summary) appendTo(b []byte) []byte {
 		b = binary.AppendUvarint(b, n-last)
 		last = n
 	}
-	return b
+	return append(b, s.Before[:]...)
 }
 
 func (s *Summary) parse(b []byte) bool {
@@ -152,6 +154,7 @@ func (s *Summary) parse(b []byte) bool {
 		last += r.Uint()
 		s.Rules = append(s.Rules, last)
 	}
+	copy(s.Before[:], r.Take(len(s.Before)))
 	return r.Done() && s.Next > s.First && s.Records <= s.Next-s.First && s.From <= s.To
 }
 
@@ -164,6 +167,7 @@ func appendTable(dst []byte, sum *Summary, blocks []Block) []byte {
 		dst = binary.AppendUvarint(dst, uint64(b.size))
 		dst = binary.AppendUvarint(dst, uint64(b.raw))
 		dst = binary.LittleEndian.AppendUint32(dst, b.crc)
+		dst = append(dst, b.digest[:]...)
 		dst = binary.AppendVarint(dst, b.From-from)
 		dst = binary.AppendVarint(dst, b.To-b.From)
 		dst = binary.AppendVarint(dst, b.EventFrom)
@@ -187,6 +191,7 @@ func parseTable(b []byte, sum *Summary) (blocks []Block, ok bool) {
 		x := Block{First: seq + r.Uint(), Records: r.Uint(), at: at}
 		size, raw := r.Uint(), r.Uint()
 		x.crc = r.Fixed32()
+		copy(x.digest[:], r.Take(len(x.digest)))
 		x.From = from + r.Varint()
 		x.To = x.From + r.Varint()
 		x.EventFrom, x.EventTo = r.Varint(), r.Varint()

@@ -153,7 +153,7 @@ func OpenFolders(f fsys.FS, dir, logDir string) *Source {
 			return files, nil
 		},
 		live:     func(from uint64) (Live, error) { return wal.OpenFolder(f, logDir, from) },
-		segments: func(from uint64) []uint64 { return []uint64{from, math.MaxUint64} },
+		segments: func(from uint64) []uint64 { return append(wal.Starts(f, logDir, from), math.MaxUint64) },
 		ends:     true,
 	}
 }

@@ -83,6 +83,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	files []*file // ascending; the slice is replaced, never changed
+	after Digest  // behind the last file; zero: it is not known
 }
 
 // file is a file of the folder. Its fields do not change.
@@ -269,11 +270,15 @@ func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
 		s.rest(time.Since(began), stop)
 		began = time.Now()
 	}
+	before, err := s.before(first)
+	if err != nil {
+		return err
+	}
 	w := &writer{enc: s.enc, describe: s.o.Describe, ruleType: s.o.RuleType, pace: pace}
 	path := filepath.Join(s.o.Dir, fileName(first))
 	err = fsys.WriteAtomic(s.o.FS, path, func(to io.Writer) error {
 		w.w = to
-		if err := w.begin(first); err != nil {
+		if err := w.begin(first, before); err != nil {
 			return err
 		}
 		var rec wal.Record
@@ -303,8 +308,26 @@ func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
 	s.o.Metrics.written.AddInt64(w.size)
 	s.mu.Lock()
 	s.files = append(slices.Clip(s.files), &file{Summary: w.sum, size: w.size, path: path})
+	s.after = w.after
 	s.mu.Unlock()
 	return nil
+}
+
+// before is the digest of the records before a segment.
+func (s *Store) before(first uint64) (Digest, error) {
+	files := s.snapshot()
+	n := len(files)
+	if n == 0 || files[n-1].Next != first || files[n-1].err != nil {
+		return Digest{}, nil
+	}
+	if s.after != (Digest{}) {
+		return s.after, nil
+	}
+	sum, err := s.Source().after(files[n-1])
+	if errors.Is(err, errDamaged) {
+		return Digest{}, nil
+	}
+	return sum, err
 }
 
 // rest waits, at most a second and not beyond stop.

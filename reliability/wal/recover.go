@@ -109,6 +109,18 @@ func listSegments(f fsys.FS, dir string) ([]*segment, error) {
 	return out, nil
 }
 
+// Starts are from, and the numbers behind it with which segments of a folder begin.
+func Starts(f fsys.FS, dir string, from uint64) []uint64 {
+	starts := []uint64{from}
+	segments, _ := listSegments(f, dir) // who reads them finds the error
+	for _, s := range segments {
+		if s.first > from {
+			starts = append(starts, s.first)
+		}
+	}
+	return starts
+}
+
 // take builds the log from a survey without gaps, and makes its content durable.
 //
 // Repairs of heads come first: they are proven, and lose nothing if a crash ends the start here. Then segments whose
