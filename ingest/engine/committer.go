@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/trace"
@@ -36,7 +35,7 @@ type committer struct {
 	e     *Engine
 	log   *wal.Log
 	ids   *dedup.Table
-	clock *clock.Clock
+	clock *record.Clock
 
 	// The saver asks here for the new ids of the table. It is answered between two groups, when all ids in the table
 	// belong to durable records.

@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/retained"
@@ -49,7 +49,7 @@ type Engine struct {
 	// The parts have locks or atomics of their own, except clock, which only the committer uses, and read, whose owner
 	// is the reader's goroutine.
 	queue *queue
-	clock *clock.Clock
+	clock *record.Clock
 	disk  *diskGuard
 	dead  *foldDeadLetters
 	read  *reader
@@ -100,7 +100,7 @@ func Open(opt Options) (_ *Engine, err error) {
 	e := &Engine{
 		opt:   opt,
 		queue: &queue{limit: opt.QueueBytes, wake: make(chan struct{}, 1), closed: ErrNotReady},
-		clock: clock.New(opt.Now, opt.Uptime, opt.MaxClockJump),
+		clock: record.NewClock(opt.Now, opt.Uptime, opt.MaxClockJump),
 		disk:  newDiskGuard(&opt),
 		dead:  &foldDeadLetters{},
 		ready: make(chan struct{}),

@@ -9,9 +9,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/retained"
@@ -128,7 +128,7 @@ func (o *Options) applyDefaults() {
 		o.Now = time.Now
 	}
 	if o.Uptime == nil {
-		o.Uptime = clock.Uptime
+		o.Uptime = record.Uptime
 	}
 	if o.CrashPoint == nil {
 		o.CrashPoint = func(CrashPoint) {}

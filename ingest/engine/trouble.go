@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/clock"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
 )
@@ -41,7 +41,7 @@ func (e *Engine) track() {
 
 // reasonOf leaves out the text of the error, which may name paths: pages show the reason.
 func reasonOf(err error) string {
-	if wrong, ok := errors.AsType[*clock.Error](err); ok {
+	if wrong, ok := errors.AsType[*record.ClockError](err); ok {
 		if wrong.Ahead < 0 {
 			return "the clock was set back: receive times stand still until it has caught up with the log"
 		}

@@ -1,5 +1,5 @@
-// Package record holds the records of the log: their types, and the form of their payloads. FORMAT.md beside this file
-// describes the bytes.
+// Package record holds the records of the log: their types, the form of their payloads, and their receive times.
+// FORMAT.md beside this file describes the bytes.
 //
 // It does not read or write the log, knows no deduplication table, and does not look into configurations.
 package record

@@ -1,7 +1,4 @@
-// Package clock gives log records their receive times. They never go backwards, and they do not follow a clock that was
-// set far ahead: records with a wrong time could not be corrected later. The package does not know the form of a
-// record.
-package clock
+package record
 
 import (
 	"fmt"
@@ -11,8 +8,9 @@ import (
 
 var processStart = time.Now()
 
-// Clock gives receive times. Its methods are for one goroutine, the one that writes the log; only Jumped may be called
-// by any.
+// Clock gives records their receive times. They never go backwards, and they do not follow a clock that was set far
+// ahead: records with a wrong time could not be corrected later. Its methods are for one goroutine, the one that writes
+// the log; only Jumped may be called by any.
 type Clock struct {
 	now     func() time.Time
 	uptime  func() time.Duration
@@ -24,9 +22,9 @@ type Clock struct {
 	jumped atomic.Bool   // set by Next, read by the health of the engine
 }
 
-// New returns a Clock that refuses jumps of more than maxJump. The uptime distinguishes a machine that slept from a
-// clock that was set ahead.
-func New(now func() time.Time, uptime func() time.Duration, maxJump time.Duration) *Clock {
+// NewClock returns a Clock that refuses jumps of more than maxJump. The uptime distinguishes a machine that slept from
+// a clock that was set ahead.
+func NewClock(now func() time.Time, uptime func() time.Duration, maxJump time.Duration) *Clock {
 	return &Clock{now: now, uptime: uptime, maxJump: maxJump}
 }
 
@@ -55,21 +53,21 @@ func (c *Clock) Wrote(at int64) {
 // maxBehind is how far a clock may be behind the log unnoticed. Clocks that are corrected often go back a little.
 const maxBehind = time.Minute
 
-// Error says that the clock disagrees with the log.
-type Error struct{ Ahead time.Duration } // of the last record; negative if the clock is behind it
+// ClockError says that the clock disagrees with the log.
+type ClockError struct{ Ahead time.Duration } // of the last record; negative if the clock is behind it
 
-func (e *Error) Error() string {
+func (e *ClockError) Error() string {
 	if e.Ahead < 0 {
 		return fmt.Sprintf("the clock is %s behind the log", (-e.Ahead).Round(time.Second))
 	}
 	return fmt.Sprintf("the clock is %s ahead of the log", e.Ahead.Round(time.Second))
 }
 
-// Check returns an *Error if the last Next found the clock ahead, so that nothing is accepted, or behind the log, so
-// that the last receive time is reused.
+// Check returns a *ClockError if the last Next found the clock ahead, so that nothing is accepted, or behind the log,
+// so that the last receive time is reused.
 func (c *Clock) Check() error {
 	if c.Jumped() || c.ahead < -maxBehind {
-		return &Error{c.ahead}
+		return &ClockError{c.ahead}
 	}
 	return nil
 }
