@@ -292,9 +292,9 @@ func TestAlertPage(t *testing.T) {
 			format.BurnRate(burn.Rate)+`</span></td>.*above 1.44% <span class="note">14.4×</span>`, body)
 	}
 	for _, link := range []string{
-		"/incident?id=" + id + "#act\">Acknowledge " + id, "/incident?id=" + id + "\">Incident",
+		"/incident?id=" + id + "#act\"><span>Acknowledge " + id, "/incident?id=" + id + "\"><span>Incident",
 		"/docs/runbooks/ErrorBudgetBurnPage.md\" rel=\"noopener noreferrer\">Runbook",
-		"/silences/new?alert=" + a.Fingerprint + "\">Silence",
+		"/silences/new?alert=" + a.Fingerprint + "\"><span>Silence",
 		"/slo?from=" + strconv.FormatInt(noon.Add(-20*time.Minute).Unix(), 10) +
 			"&amp;group.product=TRVL10&amp;id=insurance-unpaid%2Favailability#history",
 	} {

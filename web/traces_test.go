@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -128,5 +129,25 @@ func TestLinksToFailingTraces(t *testing.T) {
 	i := slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Fingerprint == burningAlert })
 	a := &b.alerts[i]
 	store.Add(a.SLO, noon.UnixNano(), &traces.Trace{ID: traces.ID{3}, Time: noon, Group: a.Group})
-	require.Contains(t, b.get("/alert?id="+burningAlert).Body.String(), `#traces">Failing traces</a>`)
+	require.Contains(t, b.get("/alert?id="+burningAlert).Body.String(), `#traces"><span>Failing traces</span></a>`)
+}
+
+// TestWhy: the pages of an alert, its SLO and its incident, and the first one, say what is different about the bad events.
+func TestWhy(t *testing.T) {
+	b, book := withIncidents(t)
+	i := slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Fingerprint == burningAlert })
+	a := &b.alerts[i]
+	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "It burns", Onset: a.FiredAt,
+		OnsetBy: incident.OnsetByAlert, Alert: &incident.Alert{Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service,
+			SLO: string(a.SLO), Group: a.Group, Severity: incident.Critical, Fired: a.FiredAt}}}})
+	open := book.View().Of(a.Fingerprint)
+	for _, page := range []string{"/", "/alert?id=" + burningAlert, "/incident?id=" + open.ID,
+		"/slo?" + site.GroupQuery(a.GroupBy, a.Group).Encode() + "&id=" + string(a.SLO)} {
+		a.Why = ""
+		b.rep.Version++
+		require.NotContains(t, b.get(page, "Accept", "text/html").Body.String(), "Without bank", page)
+		a.Why = "Without bank=<b>X the burn rate would be 0.8 instead of 21."
+		b.rep.Version++
+		require.Contains(t, b.get(page, "Accept", "text/html").Body.String(), "Without bank=&lt;b&gt;X the burn rate would be", page)
+	}
 }

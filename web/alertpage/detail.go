@@ -21,6 +21,7 @@ type detailPage struct {
 	site.Layout
 	Row                  Row
 	Summary, Description string
+	Why                  string      // what is different about the bad events; "" if nothing is known
 	Steps                []site.Link // what a person does next, beside the runbook
 	Figures              []site.Figure
 	Compared             []compared
@@ -59,6 +60,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 		Layout: h.Layout(c, v, format.Safe(a.Name, format.MaxName), "alerts"), Row: rows.Row(a),
 		Summary:     format.Safe(a.Annotation("summary"), format.MaxText),
 		Description: format.Safe(a.Annotation("description"), format.MaxText),
+		Why:         format.Safe(a.Why, format.MaxText),
 		Figures:     figures(a, onset, v.Now), Compared: compare(a, v.Rep),
 		API: h.Opt.ExternalPath + "/api/v1/alerts?" + site.GroupQuery(a.GroupBy, a.Group).Encode(),
 	}

@@ -28,6 +28,7 @@ type detailPage struct {
 	Steps      []step // statuses, oldest first
 	Owner      string // "" if unassigned
 	Facts      []site.Fact
+	Reasons    []reason
 	Changes    changes
 	Runbooks   []runbook
 	Similar    []similar
@@ -66,6 +67,11 @@ type affected struct {
 	group slo.Group
 }
 
+// reason is what is different about the bad events that an alert was on.
+type reason struct {
+	Name, Value, Href string
+}
+
 type alertRow struct {
 	Mark            chart.Mark
 	Name, About     string
@@ -80,6 +86,7 @@ type alertRow struct {
 const (
 	shownAffected = 50
 	shownAlerts   = 50
+	shownReasons  = 3
 )
 
 const gone = "There is no incident with this id. Incidents are removed 400 days after they were resolved."
@@ -111,6 +118,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 	p.Affected, p.MoreOf = h.newAffected(inc, spent, v.Rep)
 	p.Costs = site.NewCosts(site.IncidentCosts(spent))
 	p.AlertRows, p.MoreAlerts = h.newAlertRows(inc, v)
+	p.Reasons = h.newReasons(inc)
 	h.fillCharts(c, inc, v, &p)
 	h.Page(c, http.StatusOK, "incident", p)
 }
@@ -221,6 +229,25 @@ func (h *Handler) identify(a *affected, inc *incident.Incident, x incident.Affec
 			a.Events = h.EventsHref(a.id, s.GroupBy, x.Group, inc.Onset)
 		}
 	}
+}
+
+// newReasons lists the first ones that are known.
+func (h *Handler) newReasons(inc *incident.Incident) (out []reason) {
+	for i := range inc.Alerts {
+		a := h.FindAlert(inc.Alerts[i].Fingerprint)
+		if a == nil || a.Why == "" || !a.FiredAt.Equal(inc.Alerts[i].Fired) {
+			continue
+		}
+		x := reason{site.Title(string(a.SLO), a.GroupBy, a.Group), format.Safe(a.Why, format.MaxText),
+			h.AlertHref(a.Fingerprint)}
+		if !slices.ContainsFunc(out, func(y reason) bool { return x.Name == y.Name }) {
+			out = append(out, x)
+		}
+		if len(out) == shownReasons {
+			break
+		}
+	}
+	return out
 }
 
 // plainLabels shows the values of a group whose attributes are not known.

@@ -2,6 +2,7 @@ package site
 
 import (
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
@@ -31,6 +32,7 @@ func (site *Site) Onset(r *sla.SLOReport) time.Time {
 type Headline struct {
 	Sentence []Phrase   // nil if only the engine itself fails
 	Links    []Exit     // the incident and the runbook of the first fault
+	Why      string     // what is different about the bad events of the first fault; "" if nothing is known
 	Lines    [][]Phrase // each fault, if there are several
 	Own      []Phrase   // the same of the engine itself; nil if nothing fails there
 	Text     string     // all of it, by which headlines are compared
@@ -73,6 +75,8 @@ func (site *Site) NewHeadline(s *incident.Situation, now time.Time) *Headline {
 	if to := site.runbook(first); to != "" {
 		h.Links = append(h.Links, Exit{Text: "Runbook", Href: to, Out: true})
 	}
+	h.Why = site.Why(slo.ID(first.SLO), first.Group)
+	h.Text += h.Why
 	if len(s.Faults) > 1 {
 		for k := range s.Faults[:min(len(s.Faults), shownFaults)] {
 			h.Lines = append(h.Lines, say(s.Line(&s.Faults[k], now, SafeName)))
@@ -120,6 +124,21 @@ func (site *Site) FailureHref(f *incident.Failure) string {
 		return site.Href("/slas", url.Values{"service": {f.Service()}})
 	}
 	return site.IncidentHref(f.Incident.ID)
+}
+
+// Why is what is different about the bad events of a group of an SLO that pages; "" if nothing is known.
+func (site *Site) Why(id slo.ID, group slo.Group) string {
+	if site.Opt.Alerts == nil {
+		return ""
+	}
+	active := site.Opt.Alerts().Active
+	i := slices.IndexFunc(active, func(a state.Alert) bool {
+		return a.Why != "" && a.State == state.Firing && a.SLO == id && a.Group.Key() == group.Key()
+	})
+	if i < 0 {
+		return ""
+	}
+	return format.Safe(active[i].Why, format.MaxText)
 }
 
 // runbook is the address in the alerts that fire on a failure, the paging ones first; "" if they have none.

@@ -30,6 +30,7 @@ type sloPage struct {
 	Row         row
 	ID          string
 	Description string
+	Why         string // what is different about the bad events while the SLO pages; "" if nothing is known
 	Labels      []format.Label
 	Last        site.Fact
 	Notes       []string
@@ -138,6 +139,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	}
 	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "SLOs", Href: "/"}, id.Service(), id.Name(),
 		url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
+	p.Why = ui.Why(id, r.Group)
 	p.Work, p.EventsHref = newWork(v.Rep, r, v.Now), ui.EventsHref(r.SLO.ID, r.SLO.GroupBy, r.Group, time.Time{})
 	p.Parts, p.Traces = ui.partRows(r, v.Now), ui.newTraces(r, v.Now)
 	fillCosts(&p, v.Rep, r)
