@@ -63,6 +63,8 @@ var offBoards = map[string]string{
 	"sloengine_build_info":                             "labels without a value",
 	"sloengine_spec_info":                              "its hash is a label, to compare engines by a query",
 	"sloengine_reload_failures_total":                  "boards show sloengine_reload_last_ok",
+	"sloengine_uncounted_events_total":                 "the page of the engine names their types",
+	"sloengine_rejects_save_failures_total":            "it costs figures of the last seconds, and the log names it",
 	"sloengine_client_spool_open_errors_total":         "lost events are on a board, with the reason",
 	"sloengine_client_spool_corruptions_total":         "lost events are on a board, with the reason",
 }

@@ -301,7 +301,7 @@ func (h *Handler) decode(req *http.Request, s *requestState, d door) *refusal {
 		}
 		return decodeRefusal(err)
 	}
-	if s.batch.Rejected > 0 {
+	if s.batch.Rejected > 0 || len(s.batch.Unknown) > 0 {
 		h.explainRejects(req, s, text)
 	}
 	// The batch shares no memory with the body.

@@ -118,9 +118,22 @@ func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.Dec
 	in.large = len(body) > keptBatchBytes
 	s.decoder.Begin(opt, s.batch)
 	in.mapper.Begin(opt.Catalog, t.Attributes)
+	refuse := func(code event.Code) {
+		service, typ := in.mapper.Refused()
+		if opt.AllowService == nil || opt.AllowService(service) {
+			s.batch.Refuse(service, typ, code, 1)
+		}
+	}
 	take := func(draft *event.Draft, why otlp.Reason) event.Code {
 		if draft == nil {
 			in.ignored[why]++
+			switch why {
+			case otlp.UnknownService:
+				refuse(event.CodeUnknownService)
+			case otlp.UnknownType:
+				refuse(event.CodeUnknownType)
+			default:
+			}
 			return ""
 		}
 		return s.decoder.Add(draft)

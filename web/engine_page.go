@@ -39,6 +39,7 @@ type enginePage struct {
 	Parts    partsView
 	Parked   *parkedPart
 	Rejects  []rejectRow
+	Unknown  *unknownPart
 	Seen     *seenPart            // nil: all spans are counted
 	Dead     *deadletters.Summary // nil: there is no dead-letter store
 }
@@ -103,7 +104,7 @@ func (h *engineHandler) page(c *gin.Context) {
 		}
 	}
 	if h.Opt.Rejects != nil {
-		p.Rejects = newRejectRows(h.Opt.Rejects())
+		p.Rejects, p.Unknown = newRejectRows(h.Opt.Rejects()), newUnknownPart(h.Opt.Unknown())
 	}
 	if h.Opt.Seen != nil {
 		p.Seen = newSeenPart(h.Opt.Seen(), h.ExternalURL(c.Request))

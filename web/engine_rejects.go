@@ -1,6 +1,9 @@
 package web
 
-import "github.com/sloengine/sloengine/web/status"
+import (
+	"github.com/sloengine/sloengine/internal/order"
+	"github.com/sloengine/sloengine/web/status"
+)
 
 // rejectRow is what one sender had rejected with one code.
 type rejectRow struct {
@@ -31,4 +34,22 @@ func newRejectRows(codes []status.RejectedCode) (rows []rejectRow) {
 		}
 	}
 	return rows
+}
+
+// maxUnknownRows bounds the types on the page.
+const maxUnknownRows = 30
+
+// unknownPart lists the types of events that no spec counts, the latest first.
+type unknownPart struct {
+	Rows []status.UnknownType
+	More int
+}
+
+func newUnknownPart(list []status.UnknownType) *unknownPart {
+	if len(list) == 0 {
+		return nil
+	}
+	order.By(list, func(a, b *status.UnknownType) int { return b.Last.Compare(a.Last) })
+	n := min(len(list), maxUnknownRows)
+	return &unknownPart{Rows: list[:n], More: len(list) - n}
 }

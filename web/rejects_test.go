@@ -2,12 +2,14 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web/api"
@@ -36,7 +38,7 @@ func someRejects() []status.RejectedCode {
 func TestRejectsAreOnTheEnginePage(t *testing.T) {
 	b := newBench(t)
 	require.NotContains(t, b.get("/engine").Body.String(), `id="rejects"`)
-	b.web.Opt.Rejects = someRejects
+	b.web.Opt.Rejects, b.web.Opt.Unknown = someRejects, func() []status.UnknownType { return nil }
 	page := b.get("/engine").Body.String()
 	check(t, page)
 	_, section, _ := strings.Cut(page, `id="rejects"`)
@@ -46,6 +48,33 @@ func TestRejectsAreOnTheEnginePage(t *testing.T) {
 	require.NotContains(t, section, hostile[0], "what a sender wrote is escaped")
 	rows := strings.Count(section[:strings.Index(section, "</table>")], "<tr>") - 1
 	require.Equal(t, 5+1+1+1, rows, "five senders of a code, the others together, and the other codes")
+}
+
+func someUnknown() []status.UnknownType {
+	row := func(code event.Code, typ string, n, dead uint64) status.UnknownType {
+		return status.UnknownType{Code: code, Service: "shop", Type: typ, Events: n, DeadLetters: dead,
+			First: noon.Add(-24 * time.Hour), Last: noon.Add(-time.Minute)}
+	}
+	return []status.UnknownType{row(event.CodeUnknownService, hostile[0], 1234, 0), row(event.CodeUnknownType, "ordr", 7, 3),
+		row(event.CodeUnknownType, "job", 7, 7), row(rejects.Uncounted, "visit", 9, 0)}
+}
+
+func TestUnknownTypesAreOnTheEnginePage(t *testing.T) {
+	b := newBench(t)
+	b.web.Opt.Rejects, b.web.Opt.Unknown = someRejects, func() []status.UnknownType { return nil }
+	require.NotContains(t, b.get("/engine").Body.String(), `id="unknown"`)
+	b.web.Opt.Unknown = someUnknown
+	page := b.get("/engine").Body.String()
+	check(t, page)
+	_, section, _ := strings.Cut(page, `id="unknown"`)
+	section, _, _ = strings.Cut(section, "</section>")
+	for _, want := range []string{"1,234", "rejected: unknown service", "rejected, 3 as dead letters", "dead letters",
+		"stored, not counted", "2026-11-20"} {
+		require.Contains(t, section, want)
+	}
+	require.NotContains(t, section, hostile[0], "what a sender wrote is escaped")
+	b.web.Opt.Unknown = func() (list []status.UnknownType) { return slices.Repeat(someUnknown(), 10) }
+	require.Contains(t, b.get("/engine").Body.String(), "and 10 more")
 }
 
 func someSeen() []status.SeenService {
@@ -122,7 +151,8 @@ func (k *contract) rejects(b *bench) {
 	defer func() { b.web.Opt.Rejects = nil }()
 	k.answer(b, http.MethodGet, api.RejectsPath, 501)
 	b.web.Opt.Rejects = func() []status.RejectedCode { return nil }
-	require.JSONEq(k.t, `{"items":[]}`, string(k.answer(b, http.MethodGet, api.RejectsPath, 200)))
-	b.web.Opt.Rejects = someRejects
+	b.web.Opt.Unknown = func() []status.UnknownType { return nil }
+	require.JSONEq(k.t, `{"items":[],"types":[]}`, string(k.answer(b, http.MethodGet, api.RejectsPath, 200)))
+	b.web.Opt.Rejects, b.web.Opt.Unknown = someRejects, someUnknown
 	k.answer(b, http.MethodGet, api.RejectsPath, 200)
 }

@@ -125,7 +125,7 @@ var mayImport = map[string][]string{
 	"ingest/source/series": {"ingest/counter", "ingest/engine", "ingest/event", "ingest/source", "reliability/*"},
 	"ingest/mapping":       {"ingest/event", "reliability/expression"},
 	"ingest/redact":        {"ingest/event", "reliability/pattern"},
-	"ingest/rejects":       {"ingest/event"},
+	"ingest/rejects":       {"ingest/event", "reliability/*"},
 	"ingest/source": {"ingest/deadletter", "ingest/engine", "ingest/event", "ingest/mapping",
 		"ingest/record", "reliability/*"},
 	"ingest/source/kafka": {"ingest/engine", "ingest/position", "ingest/source", "reliability/*"},

@@ -117,6 +117,7 @@ type Batch struct {
 	Errors          []ItemError // the first SizeLimits.MaxErrors
 	ErrorsTruncated bool        // there were more
 	Unlisted        []Run       // those, unless they are more than maxRuns runs
+	Unknown         []Unknown   // the events that only the catalogue refused, by service and type
 	Backfill        bool
 	Timed           bool // its sender gives each event the same time whenever it sends it
 	// times of which the sender of a backfill says that it sends all events, so that a gap is one
@@ -138,6 +139,35 @@ type Run struct {
 	From int  `json:"from"` // index in the body, from 0
 	To   int  `json:"to"`
 	Code Code `json:"code"`
+}
+
+// Unknown counts events whose service or type the catalogue does not have.
+type Unknown struct {
+	Service, Type string // OtherTypes for both: those of a batch with too many
+	Code          Code   // CodeUnknownService or CodeUnknownType
+	N             uint64 // the sum of their counts
+}
+
+// OtherTypes is the service and the type of what is beyond a bound.
+const OtherTypes = "__other__"
+
+// maxUnknown bounds the pairs of service and type that a batch counts apart.
+const maxUnknown = 32
+
+// Refuse counts events that the catalogue refuses.
+func (b *Batch) Refuse(service, typ []byte, code Code, n uint64) {
+	for i := range b.Unknown {
+		if u := &b.Unknown[i]; u.Code == code && u.Type == string(typ) && u.Service == string(service) ||
+			i == maxUnknown {
+			u.N += n
+			return
+		}
+	}
+	if len(b.Unknown) == maxUnknown {
+		b.Unknown = append(b.Unknown, Unknown{OtherTypes, OtherTypes, code, n})
+		return
+	}
+	b.Unknown = append(b.Unknown, Unknown{string(service), string(typ), code, n})
 }
 
 // maxRuns bounds the runs of a batch: 10,000 events that are good and bad in turn would be 5,000.
@@ -183,7 +213,8 @@ type ItemError struct {
 // Reset empties b and keeps its memory for reuse.
 func (b *Batch) Reset() {
 	clear(b.Errors) // release the texts
-	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0], Unlisted: b.Unlisted[:0]}
+	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0], Unlisted: b.Unlisted[:0],
+		Unknown: b.Unknown[:0]}
 }
 
 // Event returns the binary form of the i-th good event.

@@ -429,6 +429,9 @@ func (d *Decoder) checkCatalog() {
 	if hint[len(hint)-1] == '?' {
 		end = ""
 	}
+	if d.batch != nil {
+		d.batch.Refuse(d.f.service, d.f.typ, code, uint64(d.f.count))
+	}
 	d.fail(code, "The spec has no %s %s. %s%s", what, quote(text), hint, end)
 }
 

@@ -21,10 +21,8 @@ func (m *Mapper) Log(r *otlpwire.LogRecord) (*event.Draft, Reason) {
 	switch {
 	case rule == nil:
 		return nil, NoRule
-	case !p.known:
-		return nil, UnknownService
 	case !m.takes(rule.typ):
-		return nil, UnknownType
+		return nil, m.refuse()
 	}
 	at := r.Time
 	if at == 0 {

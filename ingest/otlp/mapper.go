@@ -75,6 +75,7 @@ type Mapper struct {
 	tail              bool           // a tail sampler chose the item
 	resourceTail      bool           // the same of its resource
 	cut               int
+	refused           []byte // the type that takes refused last
 
 	hash   xxh3.Hasher // of log records and points
 	number [8]byte
@@ -126,7 +127,6 @@ func (m *Mapper) Cut() int { return m.cut }
 // Span returns the event of a span that counts, or why it does not count.
 func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 	m.gather(&s.Origin, s.Attrs)
-	p := m.plan
 	typ, why := m.typeOf(s)
 	switch {
 	case typ == nil:
@@ -134,12 +134,9 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 			m.notice(s, []byte(kinds[kindInternal]))
 		}
 		return nil, why
-	case !p.known:
-		m.notice(s, typ)
-		return nil, UnknownService
 	case !m.takes(typ):
 		m.notice(s, typ)
-		return nil, UnknownType
+		return nil, m.refuse()
 	}
 	e := m.event(s, typ)
 	m.find(typ, signalSpans, e.Weight)
@@ -152,12 +149,25 @@ func (m *Mapper) takes(typ []byte) bool {
 	if p.counted != nil && string(p.counted) == string(typ) { // plans go with their catalogue
 		return true
 	}
-	if m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
+	if !p.known || m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
+		m.refused = typ
 		return false
 	}
 	p.counted = typ
 	return true
 }
+
+// refuse says why the spec does not count an item that takes has refused.
+func (m *Mapper) refuse() Reason {
+	if !m.plan.known {
+		return UnknownService
+	}
+	return UnknownType
+}
+
+// Refused is the service and the type of the last item that was UnknownService or UnknownType. Both are valid until the
+// next one.
+func (m *Mapper) Refused() (service, typ []byte) { return m.plan.service, m.refused }
 
 // gather reads the attributes of an item.
 func (m *Mapper) gather(from *otlpwire.Origin, attrs []otlpwire.Attr) {

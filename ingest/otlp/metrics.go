@@ -44,10 +44,8 @@ func (m *Mapper) Point(p *otlpwire.Point) (*event.Draft, Reason) {
 	switch {
 	case rule == nil:
 		return nil, NoRule
-	case !m.plan.known:
-		return nil, UnknownService
 	case !m.takes(rule.typ):
-		return nil, UnknownType
+		return nil, m.refuse()
 	case p.NoRecordedValue():
 		return nil, NothingNew
 	}

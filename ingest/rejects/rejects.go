@@ -1,5 +1,6 @@
 // Package rejects records recently rejected events: how many events of which code, from whom, and a sample of each.
-// It is a table in memory, for operators who look for the faulty sender.
+// It is a table for operators who look for the faulty sender, and for a spec that is to count what an earlier one did
+// not know. Its counts outlast the process, its senders and samples do not.
 //
 // It costs nothing while nothing is rejected. It does not know why something is rejected, and decides nothing.
 package rejects
@@ -11,10 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/valyala/fastjson"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/internal/order"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
+	"github.com/sloengine/sloengine/reliability/metric"
 )
 
 // The bounds of a Table. With the longest texts it has 200 KiB.
@@ -35,14 +40,15 @@ type Sender struct {
 	Address string `json:"address,omitempty"` // without a token
 }
 
-// Code is everything that was rejected with a code since the start.
+// Code is everything that was rejected with a code.
 type Code struct {
 	Code     string    `json:"code"`
 	Events   uint64    `json:"events"`   // single events
 	Requests uint64    `json:"requests"` // refused as a whole
+	Since    time.Time `json:"since"`    // of the first
 	Last     time.Time `json:"last"`
-	Senders  []Row     `json:"senders"` // the latest first
-	Others   uint64    `json:"others"`  // events and requests of senders that are no longer listed
+	Senders  []Row     `json:"senders"` // since the start, the latest first
+	Others   uint64    `json:"others"`  // events and requests of senders that are not listed
 }
 
 // Row counts the events of one sender that were rejected with one code, for one service.
@@ -64,9 +70,19 @@ type Table struct {
 	hide func() bool
 	now  func() time.Time
 
-	mu    sync.Mutex
-	codes map[string]*Code
-	rows  int
+	file   fsys.StateFile[file]
+	saving health.Log
+	saved  uint64 // changes in the file
+
+	failures  *metrics.Counter // of writes
+	uncounted *metric.PerName[*metrics.Counter]
+
+	mu      sync.Mutex // guards the rest
+	codes   map[string]*Code
+	rows    int
+	types   []Type
+	seq     uint64 // the last record of the log whose uncounted events are in types
+	changes uint64
 }
 
 // New makes a Table. While hide says so, samples have no values of attributes, no ids and no unknown fields.
@@ -76,12 +92,13 @@ func New(hide func() bool, now func() time.Time) *Table {
 
 // Events notes the rejected events of a batch, whose errors point into body. Their details must be redacted already.
 func (t *Table) Events(s Sender, body []byte, b *event.Batch) {
-	if t == nil || b.Rejected == 0 {
+	if t == nil || b.Rejected == 0 && len(b.Unknown) == 0 {
 		return
 	}
 	now, hide := t.now(), t.hide()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.unknown(b.Unknown, false, now)
 	var p fastjson.Parser
 	service := map[event.Code]string{} // of the last listed error with the code
 	for i := range b.Errors {
@@ -127,12 +144,13 @@ func (t *Table) Request(s Sender, code, detail string) {
 
 // count adds n to a code and to the row of the sender, which it returns. t.mu is held.
 func (t *Table) count(code string, s Sender, service string, n uint64, request bool, now time.Time) *Row {
+	t.changes++
 	c := t.codes[code]
 	if c == nil {
 		if len(t.codes) >= maxCodes {
 			return nil
 		}
-		c = &Code{Code: code}
+		c = &Code{Code: code, Since: now}
 		t.codes[code] = c
 	}
 	c.Last = now
@@ -195,7 +213,8 @@ func (t *Table) Snapshot() []Code {
 	out := make([]Code, 0, len(t.codes))
 	for _, c := range t.codes {
 		copied := *c
-		copied.Last, copied.Senders = shownTime(c.Last), append([]Row{}, c.Senders...)
+		copied.Since, copied.Last = shownTime(c.Since), shownTime(c.Last)
+		copied.Senders = append([]Row{}, c.Senders...)
 		for i := range copied.Senders {
 			r := &copied.Senders[i]
 			r.First, r.Last = shownTime(r.First), shownTime(r.Last)

@@ -2,13 +2,18 @@ package rejects
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -134,4 +139,118 @@ func BenchmarkEvents(b *testing.B) {
 	for b.Loop() {
 		c.Events(Sender{Token: "shop"}, body, &batch)
 	}
+}
+
+// opened is a table with a file on disk.
+func opened(t *testing.T, disk *fsystest.Mem, last uint64) (*clock, *testkit.Buffer) {
+	t.Helper()
+	c, log := newClock(), new(testkit.Buffer)
+	require.NoError(t, c.Open(disk, "rejects.json", last, metrics.NewSet(), slog.New(slog.NewTextHandler(log, nil))))
+	return c, log
+}
+
+// sendTo sends for a catalogue with the service shop and the type order.
+func (c *clock) sendTo(t *testing.T, lines ...string) {
+	t.Helper()
+	body := []byte(strings.Join(lines, "\n"))
+	var d event.Decoder
+	var b event.Batch
+	require.NoError(t, d.Decode(event.NDJSON, body, event.DecodeOptions{Now: c.now,
+		Catalog: event.NewCatalog(map[string][]string{"shop": {"order"}})}, &b))
+	c.Events(Sender{Address: "192.0.2.1"}, body, &b)
+}
+
+func TestTheTableOutlastsTheProcess(t *testing.T) {
+	disk := fsystest.New()
+	c, _ := opened(t, disk, 0)
+	var lines []string
+	for range 300 { // more than the errors of a batch that are listed
+		lines = append(lines, `{"service":"shop","type":"ordr","count":2}`)
+	}
+	c.sendTo(t, append(lines, `{"service":"shpo","type":"order"}`)...)
+	c.Stored(7, noon.Add(-time.Second), []event.Unknown{{Service: "shop", Type: "visit", Code: Uncounted, N: 5}})
+	c.now = noon.Add(time.Hour)
+	c.DeadLetters([]event.Unknown{{Service: "shop", Type: "ordr", Code: event.CodeUnknownType, N: 3}})
+	before := c.Types()
+	require.Equal(t, []Type{
+		{Code: Uncounted, Service: "shop", Type: "visit", Events: 5, First: noon.Add(-time.Second),
+			Last: noon.Add(-time.Second)},
+		{Code: event.CodeUnknownService, Service: "shpo", Type: "order", Events: 1, First: noon, Last: noon},
+		{Code: event.CodeUnknownType, Service: "shop", Type: "ordr", Events: 603, DeadLetters: 3, First: noon,
+			Last: noon.Add(time.Hour)},
+	}, before)
+	c.save()
+	c.sendTo(t, lines...) // lost by a kill
+
+	c, log := opened(t, disk, 7)
+	require.Equal(t, before, c.Types())
+	code := c.Snapshot()[1]
+	require.Equal(t, Code{Code: "unknown_type", Events: 300, Since: noon, Last: noon, Senders: []Row{}, Others: 300}, code)
+	require.NotContains(t, saved(t, disk), "192.0.2.1", "senders are not saved")
+	c.Stored(7, noon, []event.Unknown{{Service: "shop", Type: "visit", Code: Uncounted, N: 5}}) // read again
+	require.Equal(t, before, c.Types())
+	c.Stored(8, noon, []event.Unknown{{Service: "shop", Type: "visit", Code: Uncounted, N: 1}})
+	require.EqualValues(t, 6, c.Types()[0].Events)
+	require.Empty(t, log.String())
+
+	c, _ = opened(t, disk, 5) // the log is an older one
+	c.Stored(6, noon, []event.Unknown{{Service: "shop", Type: "visit", Code: Uncounted, N: 1}})
+	require.EqualValues(t, 6, c.Types()[0].Events)
+}
+
+// TestDamagedTable cuts the file, and makes its rows contradict themselves.
+func TestDamagedTable(t *testing.T) {
+	disk := fsystest.New()
+	c, _ := opened(t, disk, 0)
+	c.sendTo(t, `{"service":"shop","type":"ordr"}`)
+	c.save()
+	good := saved(t, disk)
+	for _, damaged := range []string{"", good[:len(good)/2], strings.Replace(good, `"events":1`, `"events":0`, 1),
+		strings.Replace(good, "ordr", strings.Repeat("x", 1000), 1), `{"version":0}`} {
+		require.NoError(t, disk.WriteFile("rejects.json", []byte(damaged)))
+		c, log := opened(t, disk, 0)
+		require.Empty(t, c.Types())
+		require.Empty(t, c.Snapshot())
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), damaged)
+		require.Contains(t, log.String(), "starting with an empty one")
+		c.sendTo(t, `{"service":"shop","type":"ordr"}`)
+		require.Len(t, c.Types(), 1)
+	}
+	require.NoError(t, disk.WriteFile("rejects.json", []byte(`{"version":2}`)))
+	require.ErrorIs(t, newClock().Open(disk, "rejects.json", 0, metrics.NewSet(), slog.Default()), fsys.ErrNewer)
+}
+
+func TestTypesAreBounded(t *testing.T) {
+	c, _ := opened(t, fsystest.New(), 0)
+	c.sendTo(t, `{"service":"shop","type":"ordr"}`)
+	for i := range 20 {
+		c.now = c.now.Add(time.Minute)
+		var lines []string
+		for j := range 100 {
+			lines = append(lines, fmt.Sprintf(`{"service":"shop","type":"t%d"}`, 100*i+j))
+		}
+		c.sendTo(t, lines[:50]...) // two thirds of these are beyond the bound of a batch
+		c.sendTo(t, lines[50:]...)
+	}
+	c.sendTo(t, `{"service":"shop","type":"ordr"}`)
+	all := c.Types()
+	require.Len(t, all, maxTypes)
+	sum := uint64(0)
+	for _, x := range all {
+		sum += x.Events
+	}
+	require.EqualValues(t, 2002, sum, "none is lost")
+	require.Equal(t, event.OtherTypes, all[0].Type)
+	require.Equal(t, noon, all[0].First)
+	c.save()
+	again, log := opened(t, c.file.Files.(*fsystest.Mem), 0)
+	require.Equal(t, all, again.Types())
+	require.Empty(t, log.String())
+}
+
+func saved(t *testing.T, disk *fsystest.Mem) string {
+	t.Helper()
+	data, err := disk.ReadFile("rejects.json")
+	require.NoError(t, err)
+	return string(data)
 }

@@ -19,6 +19,12 @@ var (
 	IngestRejected = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents,
 		"Invalid events that were rejected, by error code.",
 		Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
+	UncountedEvents = ingestPart.Counter("sloengine_uncounted_events_total", unitEvents,
+		"Events in the log of types that no SLO counts, of services with `admit_unknown_types`. The engine page lists the "+
+			"types.",
+		Named("service", "name of the service"), Absent("without such events"))
+	RejectsSaveFailures = ingestPart.Counter("sloengine_rejects_save_failures_total", unitTimes,
+		"Failed writes of the numbers of rejected events, which a restart continues.")
 	OTLPIgnored = ingestPart.Counter("sloengine_otlp_ignored_total", "items",
 		"Spans, log records and points of metrics that do not count, by reason. Spans of an unknown service or type are "+
 			"listed on the engine page.",

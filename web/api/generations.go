@@ -49,13 +49,16 @@ func (api *Handler) apiGenerations(c *gin.Context) {
 // RejectsPath is the path of what was rejected.
 const RejectsPath = "/api/v1/rejects"
 
-// RejectList is what was rejected since the engine started, the latest code first.
+// RejectList is what was rejected, the latest code first.
 type RejectList struct {
 	Items []status.RejectedCode `json:"items"`
+	Types []status.UnknownType  `json:"types"` // of events that no spec counts
 }
 
 func (api *Handler) apiRejects(c *gin.Context) {
-	ofSenders(c, api.Opt.Rejects, func(items []status.RejectedCode) any { return RejectList{items} })
+	ofSenders(c, api.Opt.Rejects, func(items []status.RejectedCode) any {
+		return RejectList{items, append([]status.UnknownType{}, api.Opt.Unknown()...)}
+	})
 }
 
 // ofSenders answers with a list of what senders did. A view has none, because it receives no events.

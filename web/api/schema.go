@@ -63,6 +63,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[status.ReportStatus]():       "ReportStatus",
 	reflect.TypeFor[status.ReportTarget]():       "ReportTarget",
 	reflect.TypeFor[status.SinkTrouble]():        "SinkTrouble",
+	reflect.TypeFor[status.UnknownType]():        "UnknownType",
 }
 
 // publicTypes is the package whose schemas begin with Public.

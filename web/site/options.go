@@ -116,7 +116,8 @@ type Condition struct {
 	// of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
 	Brief   func() status.Engine
 	Notice  func(now time.Time) (Notice, bool) // what the list of SLOs shows on top, as in a demo; nil: nothing
-	Rejects func() []status.RejectedCode       // what was rejected since the start, and from whom; nil: 501
+	Rejects func() []status.RejectedCode       // what was rejected, and from whom since the start; nil: 501
+	Unknown func() []status.UnknownType        // not nil if Rejects is not
 	Seen    func() []status.SeenService        // spans that no spec counts; nil: 501
 	// Findings are what makes numbers wrong; nil: nothing is known.
 	Findings func() []status.Finding

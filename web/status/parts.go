@@ -26,6 +26,7 @@ type (
 	RedisStatus        = shared.Status // of the connection that instances share limits and dead letters by
 	RejectedCode       = rejects.Code
 	RejectedSender     = rejects.Row
+	UnknownType        = rejects.Type // events that no spec counts; its names are hostile
 	ReportStatus       = delivery.Status
 	ReportTarget       = delivery.TargetStatus
 	SeenOperation      = otlp.SeenOperation

@@ -70,7 +70,7 @@ const SubscriptionsFile = "subscriptions.json"
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
 		AlertsFile, NotificationsFile, notificationsJournal, reports.File, ForecastsFile, AnnotationsFile,
-		SubscriptionsFile, sources.PositionsFile, AuditDir, RemoteWriteDir)}
+		SubscriptionsFile, RejectsFile, sources.PositionsFile, AuditDir, RemoteWriteDir)}
 }
 
 // readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.
@@ -214,7 +214,7 @@ func (b *builder) parts() (p parts, err error) {
 	}
 	p.sources = sources.New(sources.Options{
 		Config: &b.config, Engine: p.storage.engine, Positions: p.storage.positions, Limiter: p.intake.rates.Limiter,
-		Redact: p.intake.redaction, Specs: b.specs, Save: p.storage.deadLetters.Save, Filter: p.intake.filter, Set: b.set,
+		Redact: p.intake.redaction, Specs: b.specs, Save: p.saveDeadLetters, Filter: p.intake.filter, Set: b.set,
 		Clients: b.kafka, Log: b.Log, Counters: p.storage.counters, Observed: p.storage.observedUntil,
 		Spans:    p.storage.observedSpans,
 		SeeRules: p.alerts.machine.SeeRules,

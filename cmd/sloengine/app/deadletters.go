@@ -392,3 +392,24 @@ func (s *sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.It
 	}
 	return s.undelivered.save(ctx, refused)
 }
+
+// RejectsFile keeps how many events were rejected.
+const RejectsFile = "rejects.json"
+
+// saveDeadLetters saves those of sources, and notes the types that the spec does not have.
+func (p *parts) saveDeadLetters(ctx context.Context, entries []dlq.Entry) error {
+	if err := p.storage.deadLetters.Save(ctx, entries); err != nil {
+		return err
+	}
+	var b event.Batch
+	for i := range entries {
+		e := &entries[i]
+		if code := event.Code(e.Class); e.Type != "" && (code == event.CodeUnknownService || code == event.CodeUnknownType) {
+			b.Refuse([]byte(e.Service), []byte(e.Type), code, 1)
+		}
+	}
+	if len(b.Unknown) > 0 {
+		p.intake.rejects.DeadLetters(b.Unknown)
+	}
+	return nil
+}

@@ -47,7 +47,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	opt.Traces, opt.Counters = p.storage.traces, p.sources.Counters
 	opt.Events = p.storage.events.Find
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
-		Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
+		Unknown: in.rejects.Types, Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{
 		Alerts: p.alerts.machine.View, AlertsKept: alertsKept, Incidents: p.incidents, Silences: p.alerts.receivers,
 	}

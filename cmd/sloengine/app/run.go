@@ -100,6 +100,7 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) error {
 func (a *app) start(ctx context.Context, g *runGroup) {
 	eng := a.storage.engine
 	ready := eng.Ready()
+	g.start(ctx, "rejects", a.intake.rejects.Run)
 	g.startLast(ctx, "engine", func(ctx context.Context) error { return eng.Run(ctx, a.engineParts()) })
 	if link := a.intake.redis.link; link != nil {
 		g.start(ctx, "redis", after(ready, link.Run))

@@ -82,6 +82,10 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		return nil, err
 	}
 	b.group.addCloser("data directory", s.engine)
+	file := filepath.Join(b.DataDir, RejectsFile)
+	if err := in.rejects.Open(fsys.OS(), file, s.engine.Log().NextSeq()-1, b.set, b.Log); err != nil {
+		return nil, err
+	}
 	s.events = counting.NewEventLog(s.engine.History().Source(), b.specs)
 	s.reasons = counting.NewReasons(s.events, b.Log)
 	disk, err := fsys.Size(b.DataDir)

@@ -162,19 +162,36 @@ func alertTable(active []v1.Alert) *cli.Table {
 	return t
 }
 
-// printRejects prints what was rejected since the engine started, and from whom.
+// printRejects prints what was rejected, and from whom.
 func printRejects(ctx context.Context, o *engineCommand) error {
 	var got api.RejectList
 	if err := o.engine.Read(ctx, api.RejectsPath, nil, &got); err != nil {
 		return err
 	}
 	return o.Print(got, func() error {
-		if len(got.Items) == 0 {
-			_, err := fmt.Fprintln(o.Err, "nothing was rejected since the engine started")
+		if len(got.Items)+len(got.Types) == 0 {
+			_, err := fmt.Fprintln(o.Err, "nothing was rejected")
 			return err
 		}
-		return rejectTable(got.Items).Write(o.Out, cli.ScreenOf(o.Out))
+		screen := cli.ScreenOf(o.Out)
+		if err := rejectTable(got.Items).Write(o.Out, screen); err != nil || len(got.Types) == 0 {
+			return err
+		}
+		fmt.Fprintln(o.Out)
+		return unknownTable(got.Types).Write(o.Out, screen)
 	})
+}
+
+// unknownTable lists the types of events that no spec counts.
+func unknownTable(list []status.UnknownType) *cli.Table {
+	t := &cli.Table{Columns: []cli.Column{{Name: "CODE"}, {Name: "SERVICE", Shrink: true}, {Name: "TYPE", Shrink: true},
+		{Name: "EVENTS"}, {Name: "SINCE"}, {Name: "LAST", Drop: 1}}}
+	for i := range list {
+		x := &list[i]
+		t.Add("", string(x.Code), cli.Printable(x.Service), cli.Printable(x.Type), strconv.FormatUint(x.Events, 10),
+			cli.TimeCell(x.First), cli.TimeCell(x.Last))
+	}
+	return t
 }
 
 func rejectTable(codes []status.RejectedCode) *cli.Table {

@@ -77,6 +77,8 @@ func TestNewerFormats(t *testing.T) {
 
 	e2etest.WriteFile(t, data, "annotations.json", `{"version":1,"annotations":[]}`)
 
+	e2etest.WriteFile(t, data, "rejects.json", `{"version":1}`) // there is one once events were rejected
+
 	for pattern, raise := range map[string]raised{
 		fsys.FormatFile:           replaced("format 5", "format 6"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
@@ -89,6 +91,7 @@ func TestNewerFormats(t *testing.T) {
 		},
 		"annotations.json":   replaced(`"version":1`, `"version":2`),
 		"forecasts.json":     replaced(`"version":1`, `"version":2`),
+		"rejects.json":       replaced(`"version":1`, `"version":2`),
 		"reports.json":       replaced(`"version": 1`, `"version": 2`),
 		"notifications.json": replaced(`"version":2`, `"version":3`),
 	} {

@@ -102,9 +102,13 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 202, status, answer)
 	counts(1)
 
+	p.Stop(t)
+	p = serve()
 	p.Kill()
 	p = serve()
 	counts(1)
+	require.Regexp(t, `"types":\[\{"code":"unknown_type","service":"shop","type":"order","events":1,"first":`,
+		string(e2etest.Get(t, p.Base+"/api/v1/rejects")), "what was rejected outlasts restarts and kills")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"generation":2,`)
 	changes := string(e2etest.Get(t, p.Base+"/api/v1/annotations"))
 	require.Equal(t, 2, strings.Count(changes, `"kind":"spec"`),
