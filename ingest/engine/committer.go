@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/dedup"
@@ -97,6 +98,7 @@ func (c *committer) run(stop <-chan struct{}) error {
 func (c *committer) drain() error {
 	opt := &c.e.opt
 	for {
+		runtime.Gosched() // senders that are about to push a request share the sync, too
 		c.group = c.release(c.e.queue.take(c.group[:0], int64(opt.GroupBytes), opt.GroupRequests), c.stopping)
 		if len(c.group) == 0 {
 			return nil
