@@ -94,6 +94,9 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 	return in
 }
 
+// TellsApart says by what events with two values of an attribute count differently, "" if they do not.
+func (s *Spec) TellsApart(attribute, a, b string) string { return s.config.TellsApart(attribute, a, b) }
+
 // InForce is the active spec. It is read-only.
 func (s *Specs) InForce() *Spec { return s.current.Load() }
 

@@ -24,6 +24,9 @@ const (
 	CrashAfterTruncate      CrashPoint = "truncate.after"
 	CrashAfterMove          CrashPoint = retained.StepMoved   // a segment is retained and still in the log
 	CrashAfterDelete        CrashPoint = retained.StepDeleted // the oldest retained segment is gone
+	CrashErasing            CrashPoint = retained.StepErasing // an erasure is asked for
+	CrashErasureNoted       CrashPoint = retained.StepNoted   // what it changes in a file is noted, the file is old
+	CrashErased             CrashPoint = retained.StepErased  // the file is new
 	CrashBeforeStop         CrashPoint = "stop.before"        // drained, stop record not written
 	CrashAfterStop          CrashPoint = "stop.after"         // stop record written, no checkpoint yet
 	CrashBeforeStartRecords CrashPoint = "start.before"

@@ -59,6 +59,8 @@ type Engine struct {
 	log  *wal.Log  // open from Open to Close
 
 	history *retained.Store // of log; owned by its own goroutine
+	// redaction of an event of it
+	redaction atomic.Pointer[func(dst, raw []byte) ([]byte, error)]
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 	traces *trace.Table                 // likewise; the committer and the reader of the log use it

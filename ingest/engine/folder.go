@@ -98,6 +98,7 @@ func (e *Engine) openFolder() (err error) {
 func (e *Engine) newHistory() *retained.Store {
 	return retained.New(retained.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, HistoryDir), Log: e.log, Describe: record.Describe,
+		Rewrite:  record.Eraser(e.redact),
 		RuleType: record.TypeConfig, Now: func() time.Time { return time.Unix(0, e.watermark.Load()) },
 		Missing: e.disk.missing, Logger: e.opt.Logger, Metrics: e.opt.Metrics.history,
 		Step: func(step string) { e.opt.CrashPoint(CrashPoint(step)) },
@@ -119,6 +120,17 @@ func OpenLog(f fsys.FS, dir string) (*retained.Source, error) {
 	}
 	return retained.OpenFolders(f, filepath.Join(dir, HistoryDir), filepath.Join(dir, LogDir)), nil
 }
+
+// redact applies the rules in force to one event of the retained log.
+func (e *Engine) redact(dst, raw []byte) ([]byte, error) {
+	if f := e.redaction.Load(); f != nil {
+		return (*f)(dst, raw)
+	}
+	return append(dst, raw...), nil
+}
+
+// RedactHistory sets what redacts an event when the retained log is redacted.
+func (e *Engine) RedactHistory(f func(dst, raw []byte) ([]byte, error)) { e.redaction.Store(&f) }
 
 // History is the retained log. Its bounds are zero until Run.
 func (e *Engine) History() *retained.Store { return e.history }

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// TraceID is the attribute that has the trace id of an event.
+const TraceID = "trace_id"
+
 // NoDuration is View.Duration of an event without one.
 const NoDuration int64 = -1
 
@@ -130,4 +133,21 @@ func EachHead(b []byte, yield func(service, typ []byte, at int64)) error {
 		b = b[end:]
 	}
 	return nil
+}
+
+// AppendErased appends the event in its binary form with another id, and with what value makes of its attributes. What
+// the event counts as does not change.
+func (v *View) AppendErased(dst, id []byte, value func(name, value []byte) []byte) []byte {
+	start := len(dst)
+	h := head[[]byte]{id: id, service: v.Service, typ: v.Type, severity: v.Severity, outcome: v.Outcome,
+		assigned: v.Assigned, time: v.Time, duration: v.Duration, count: v.Count, weight: v.Weight,
+		pairs: v.durationCount > 0}
+	dst = binary.AppendUvarint(h.appendBinary(dst), uint64(v.attrCount))
+	for name, text := range v.Attrs {
+		dst = appendText(appendText(dst, name), value(name, text))
+	}
+	if v.durationCount > 0 {
+		dst = append(binary.AppendUvarint(dst, uint64(v.durationCount)), v.durations...)
+	}
+	return closeBinary(dst, start)
 }

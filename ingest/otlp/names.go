@@ -39,7 +39,7 @@ var renamed = map[string]string{
 // The attributes that a span gets besides its own.
 const (
 	Operation = "operation" // the name of the span
-	TraceID   = "trace_id"
+	TraceID   = event.TraceID
 )
 
 // AttributeName is the name under which an attribute of OpenTelemetry is counted, grouped and matched: the one of the

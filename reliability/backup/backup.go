@@ -79,8 +79,9 @@ func (s *Set) Below(dir string) func(name string, size int64, file fsys.File) {
 	}
 }
 
-// Later adds files of a folder that never change, behind all others and in the order given. Each is opened when it is
-// its turn, so that any number of them takes one open file. One that was deleted by then is left out.
+// Later adds files of a folder that are only replaced as a whole or grow, behind all others and in the order given.
+// Each is opened when it is its turn, so that any number of them takes one open file. One that was deleted by then is
+// left out.
 func (s *Set) Later(dir, folder string, names []string) {
 	for _, name := range names {
 		s.later = append(s.later, laterFile{path.Join(dir, name), filepath.Join(folder, name)})

@@ -163,6 +163,10 @@ var (
 		"Files whose index could not be read at this start. Their records are missing from the history.")
 	HistoryGivenUp = historyPart.Counter("sloengine_history_skipped_records_total", "records",
 		"Records that were not retained because the disk was full or refused to write.")
+	HistoryErasing = historyPart.Gauge("sloengine_history_erasures", "erasures",
+		"Erasures at work in the retained log.")
+	HistoryErased = historyPart.Counter("sloengine_history_erased_events_total", unitEvents,
+		"Events of the retained log that erasures changed.")
 	HistoryRemoved = historyPart.Counter("sloengine_history_removed_total", "files",
 		"Files deleted because of their age, `log.retain_bytes` or a nearly full disk.", OneOf("reason", "age bytes disk"))
 )

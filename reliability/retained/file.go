@@ -26,9 +26,9 @@ const (
 	headBytes   = 32
 	footBytes   = 40
 	suffix      = ".hist"
-	blockBytes  = 1 << 20 // of records, after which a block is closed
-	maxBlock    = blockBytes + wal.MaxPayload + 64
-	tailBytes   = 4096 // read at once from the end of a file: mostly the whole summary
+	blockBytes  = 1 << 20                       // of records, after which a block is closed
+	maxBlock    = blockBytes + 2*wal.MaxPayload // an erasure may lengthen a record
+	tailBytes   = 4096                          // read at once from the end of a file: mostly the whole summary
 	maxIndex    = 64 << 20
 	levelOfZstd = zstd.SpeedFastest
 )

@@ -78,7 +78,8 @@ func (s *Store) list() ([]*file, error) {
 }
 
 // Names lists the files of a folder, the newest first: deletion begins with the oldest, so whoever goes through them in
-// this order misses none in front of one that it still found.
+// this order misses none in front of one that it still found. What is to be erased comes before all, and the chain of
+// erasures behind all, so that a copy in this order lacks neither.
 func Names(f fsys.FS, dir string) ([]string, error) {
 	names, err := f.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,10 +88,17 @@ func Names(f fsys.FS, dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list folder %s: %w", dir, err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { _, ok := parseName(name); return !ok })
-	slices.Sort(names)
-	slices.Reverse(names)
-	return names, nil
+	var before, out, behind []string
+	for _, name := range slices.Backward(names) {
+		if _, ok := parseName(name); ok {
+			out = append(out, name)
+		} else if name == pendingName {
+			before = append(before, name)
+		} else if name == ChainName {
+			behind = append(behind, name)
+		}
+	}
+	return slices.Concat(before, out, behind), nil
 }
 
 // readIndexes reads the indexes of the files of a folder, ascending.

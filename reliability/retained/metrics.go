@@ -14,6 +14,8 @@ type Metrics struct {
 	rawBytes, written                 *metrics.Counter
 	failures, damaged, givenUp        *metrics.Counter
 	removed                           map[string]*metrics.Counter
+	erasing                           *metrics.Gauge
+	erased                            *metrics.Counter
 }
 
 // NewMetrics adds the figures to a set. One Store per Metrics.
@@ -30,6 +32,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		damaged:  metric.HistoryDamaged.Counter(set),
 		givenUp:  metric.HistoryGivenUp.Counter(set),
 		removed:  map[string]*metrics.Counter{},
+		erasing:  metric.HistoryErasing.Gauge(set),
+		erased:   metric.HistoryErased.Counter(set),
 	}
 	for _, reason := range []string{"age", "bytes", "disk"} {
 		m.removed[reason] = metric.HistoryRemoved.Counter(set, reason)

@@ -25,6 +25,7 @@ type Live interface {
 // Source is where a Reader reads from. It may be used by several at a time.
 type Source struct {
 	fs    fsys.FS
+	dir   string
 	files func() ([]*file, error) // of the moment, ascending
 	live  func(from uint64) (Live, error)
 	// segments are the numbers at which those of the log begin, from a number on, and the next number of the log.
@@ -70,9 +71,8 @@ func (s *Source) chunksOf(f *file, q *Query, yield func(Chunk, error) bool) (mor
 	blocks, err := []Block(nil), f.err
 	if err == nil {
 		var open fsys.File
-		if open, err = s.fs.Open(f.path); err == nil {
-			blocks, err = readTable(open, &f.Summary)
-			err = errors.Join(err, open.Close())
+		if open, blocks, err = s.enter(f); err == nil {
+			err = open.Close()
 		}
 	}
 	if err != nil { // its reader notes the gap
@@ -98,6 +98,7 @@ func (s *Store) Source() *Source {
 	return &Source{
 		segments: s.segments,
 		fs:       s.o.FS,
+		dir:      s.o.Dir,
 		files:    func() ([]*file, error) { err := s.load(); return s.snapshot(), err },
 		live:     func(from uint64) (Live, error) { return s.o.Log.NewReader(from) },
 	}
@@ -119,7 +120,8 @@ func OpenFolders(f fsys.FS, dir, logDir string) *Source {
 	var mu sync.Mutex
 	known := map[uint64]*file{} // an index is read once
 	return &Source{
-		fs: f,
+		fs:  f,
+		dir: dir,
 		files: func() ([]*file, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -305,16 +307,28 @@ func (r *Reader) enterFile(f *file) error {
 	if f.err != nil {
 		return f.err
 	}
-	open, err := r.src.fs.Open(f.path)
+	open, blocks, err := r.src.enter(f)
 	if err != nil {
 		return err
 	}
-	blocks, err := readTable(open, &f.Summary)
-	if err != nil {
-		return errors.Join(err, open.Close())
-	}
 	r.file, r.open, r.blocks = f, open, blocks
 	return nil
+}
+
+// enter opens a file and reads its table. The summary of f may be that of an earlier form: an erasure replaces files,
+// and changes only the places of their blocks.
+func (s *Source) enter(f *file) (open fsys.File, blocks []Block, err error) {
+	if open, err = s.fs.Open(f.path); err != nil {
+		return nil, nil, err
+	}
+	sum, _, err := readSummary(open, f.First)
+	if err == nil {
+		blocks, err = readTable(open, &sum)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, open.Close())
+	}
+	return open, blocks, nil
 }
 
 func (r *Reader) leaveFile() error {

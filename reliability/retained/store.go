@@ -38,6 +38,9 @@ type Options struct {
 	// Describe tells the index what is in a record. RuleType is the type of the records whose numbers the index lists.
 	Describe func(rec *wal.Record, s *Sketch) error
 	RuleType byte
+	// Rewrite appends the payload of a record with what an erasure removes, and says in how many events that was. With
+	// none it appends nothing.
+	Rewrite func(dst []byte, rec *wal.Record, e *Erasure) (payload []byte, events int, err error)
 	// Now is the time by which records are too old: that of the log, so that a clock that jumps deletes nothing.
 	Now func() time.Time
 	// Missing is how much space the disk lacks, in bytes, so that the oldest files must go.
@@ -57,6 +60,9 @@ type Bounds struct {
 const (
 	StepMoved   = "history.moved"   // a file is durable, its segment still in the log
 	StepDeleted = "history.deleted" // the oldest file is gone
+	StepErasing = "history.erasing" // what is to be erased is noted
+	StepNoted   = "history.noted"   // what changes in a file is noted, the file itself is old
+	StepErased  = "history.erased"  // the file is new
 )
 
 // checkEvery is how often age and disk are looked at, and a failure is tried again.
@@ -84,6 +90,8 @@ type Store struct {
 	mu    sync.Mutex
 	files []*file // ascending; the slice is replaced, never changed
 	after Digest  // behind the last file; zero: it is not known
+
+	erasures erasures
 }
 
 // file is a file of the folder. Its fields do not change.
@@ -176,7 +184,11 @@ func (s *Store) work(stop <-chan struct{}) {
 		s.note(err)
 		return
 	}
-	if err := s.expire(b); err != nil {
+	err := s.expire(b)
+	if err == nil {
+		err = s.erase(stop)
+	}
+	if err != nil {
 		s.note(err)
 		return
 	}
@@ -199,7 +211,7 @@ func (s *Store) work(stop <-chan struct{}) {
 			return
 		}
 		if !did {
-			s.note(nil)
+			s.note(s.erased())
 			return
 		}
 		b = s.Bounds()
@@ -236,10 +248,17 @@ func (s *Store) moveOne(stop <-chan struct{}) (did bool, err error) {
 		return true, nil
 	}
 	if next > first {
-		if err := s.compress(first, next, stop); err != nil {
+		// What is to be erased is gone from the file before the log may delete the segment. After a failure in between, the
+		// file is there already.
+		if files := s.snapshot(); len(files) == 0 || files[len(files)-1].First < first {
+			if err := s.compress(first, next, stop); err != nil {
+				return false, err
+			}
+			s.o.Step(StepMoved)
+		}
+		if err := s.erase(stop); err != nil {
 			return false, err
 		}
-		s.o.Step(StepMoved)
 	}
 	s.passed(next)
 	return true, nil
@@ -259,21 +278,14 @@ func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	defer r.Close()
-	if s.enc == nil {
-		if s.enc, err = newEncoder(); err != nil {
-			return fmt.Errorf("make encoder: %w", err)
-		}
-	}
-	began := time.Now()
-	pace := func() {
-		// As long as it worked, so that it takes half a core at most while events come in.
-		s.rest(time.Since(began), stop)
-		began = time.Now()
+	if err := s.makeEncoder(); err != nil {
+		return err
 	}
 	before, err := s.before(first)
 	if err != nil {
 		return err
 	}
+	pace := s.pace(stop)
 	w := &writer{enc: s.enc, describe: s.o.Describe, ruleType: s.o.RuleType, pace: pace}
 	path := filepath.Join(s.o.Dir, fileName(first))
 	err = fsys.WriteAtomic(s.o.FS, path, func(to io.Writer) error {
@@ -330,6 +342,25 @@ func (s *Store) before(first uint64) (Digest, error) {
 	return sum, err
 }
 
+func (s *Store) makeEncoder() (err error) {
+	if s.enc == nil {
+		if s.enc, err = newEncoder(); err != nil {
+			return fmt.Errorf("make encoder: %w", err)
+		}
+	}
+	return nil
+}
+
+// pace is called after each block. It rests as long as the block took, so that the Store takes half a core at most
+// while events come in.
+func (s *Store) pace(stop <-chan struct{}) func() {
+	began := time.Now()
+	return func() {
+		s.rest(time.Since(began), stop)
+		began = time.Now()
+	}
+}
+
 // rest waits, at most a second and not beyond stop.
 func (s *Store) rest(d time.Duration, stop <-chan struct{}) {
 	t := time.NewTimer(min(d, time.Second))
@@ -344,4 +375,5 @@ func (s *Store) rest(d time.Duration, stop <-chan struct{}) {
 const (
 	SiteMkdir  fsys.Site = "retained.mkdir"
 	SiteDelete fsys.Site = "retained.delete"
+	SiteChain  fsys.Site = "retained.chain"
 )

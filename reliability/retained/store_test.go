@@ -64,7 +64,7 @@ func newWorld(t testing.TB, disk *fsystest.Mem) *world {
 	require.NoError(t, err)
 	w.log, w.seq = log, log.NextSeq()-1
 	w.store = New(Options{
-		FS: disk, Dir: testDir, Log: log, Describe: describe, RuleType: rule, Now: func() time.Time { return w.now },
+		FS: disk, Dir: testDir, Log: log, Describe: describe, Rewrite: rewrite, RuleType: rule, Now: func() time.Time { return w.now },
 		Missing: func() int64 { return w.free }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.store.SetBounds(Bounds{Age: time.Hour, Bytes: 1 << 30})
@@ -294,7 +294,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Names are the files alone, the newest first.
+// Names are the files alone, the newest first, between what is to be erased and the chain of erasures.
 func TestNames(t *testing.T) {
 	w := newWorld(t, fsystest.New())
 	names, err := Names(w.disk, testDir)
@@ -302,15 +302,16 @@ func TestNames(t *testing.T) {
 	require.Empty(t, names)
 	w.write(t, 600)
 	w.work(t)
-	for _, name := range []string{fileName(900) + fsys.TempSuffix, fileName(901) + ".aside", "x"} {
+	for _, name := range []string{fileName(900) + fsys.TempSuffix, fileName(901) + ".aside", "x", ChainName, pendingName} {
 		require.NoError(t, w.disk.WriteFile(filepath.Join(testDir, name), nil))
 	}
 	names, err = Names(w.disk, testDir)
 	require.NoError(t, err)
-	var want []string
+	want := []string{pendingName}
 	for _, f := range slices.Backward(w.store.snapshot()) {
 		want = append(want, filepath.Base(f.path))
 	}
+	want = append(want, ChainName)
 	require.Greater(t, len(want), 1)
 	require.Equal(t, want, names)
 }

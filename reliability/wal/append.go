@@ -71,6 +71,9 @@ func (l *Log) Append(recs []Pending) error {
 	return nil
 }
 
+// Roll makes the next batch begin a segment, so that the present one closes before it is full.
+func (l *Log) Roll() { l.roll.Store(true) }
+
 // segmentFor returns the segment that a batch goes into, rolling to a new one if needed. A batch is never split over
 // two segments, so that a crash leaves all of it or a torn tail at one place. appendMu is held.
 //
@@ -84,7 +87,8 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 		end := l.active.end.Load()
 		// A segment of an older version takes no more batches, since its frames cannot name the size of a batch. An empty one
 		// is used up: a new segment would have its name.
-		if end == segmentHead || end+size <= l.o.SegmentBytes && l.active.version == formatVersion {
+		roll := l.roll.Swap(false)
+		if end == segmentHead || !roll && end+size <= l.o.SegmentBytes && l.active.version == formatVersion {
 			return l.active, nil
 		}
 		// From here on nothing may go into the old segment: a half-created new one may

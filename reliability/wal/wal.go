@@ -229,6 +229,7 @@ type Log struct {
 	active   *segment  // the last one
 	buf      []byte
 	nextSeq  uint64
+	roll     atomic.Bool
 	rule     uint16 // number of the last record of Options.RuleType, modulo 65535, from 1
 
 	mark    marker   // has a lock of its own, since SyncMark runs beside Append

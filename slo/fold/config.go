@@ -145,6 +145,37 @@ func attributes(spec *Service, inds []*Indicator) []string {
 	return slices.DeleteFunc(slices.Compact(out), isField)
 }
 
+// TellsApart names an indicator or a service whose counts would differ if an attribute had the value b in place of a:
+// one that groups by it, or of which a matcher tells them apart. "": there is none. Keys of work only tell work apart,
+// so they may be replaced.
+func (c *Config) TellsApart(attribute, a, b string) string {
+	for i := range c.Services {
+		if slices.Contains(c.Services[i].Dimensions, attribute) {
+			return c.Services[i].Name + " splits its counters by it"
+		}
+	}
+	for i := range c.Indicators {
+		ind := &c.Indicators[i]
+		lists := [][]Matcher{ind.Valid, ind.Bad, ind.Numerator}
+		if w := ind.Work; w != nil {
+			lists = append(lists, w.Started, w.Finished, w.Failed)
+			if w.Stage == attribute {
+				return ind.ID + " has it as stage"
+			}
+		}
+		if slices.Contains(ind.GroupBy, attribute) {
+			return ind.ID + " groups by it"
+		}
+		for _, m := range slices.Concat(lists...) {
+			one, err := slo.NewMatcher(m.Name, m.Op, m.Value)
+			if m.Name == attribute && (err != nil || one.Matches(a) != one.Matches(b)) {
+				return fmt.Sprintf("%s matches %s%s", ind.ID, m.Name, m.Op)
+			}
+		}
+	}
+	return ""
+}
+
 // Indicator is one thing that is counted, per group.
 //
 // A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice, Source or Work begins a new

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,4 +114,20 @@ func TestMergeBy(t *testing.T) {
 	require.Empty(t, attrs)
 	require.Equal(t, 10*time.Second, step)
 	require.Equal(t, event.MergeStep, step)
+}
+
+func TestTellsApart(t *testing.T) {
+	cfg := mixed()
+	cfg.Indicators[0].Valid = []Matcher{eq("type", "order"), ne("region", "none"), eq("customer", "42")}
+	cfg.Services[0].Dimensions = []string{"error_type"}
+	for value, want := range map[string]string{
+		"customer=42": cfg.Indicators[0].ID + " matches customer=", "customer=420": "", "region=eu": "",
+		"region=none": cfg.Indicators[0].ID + " matches region!=", "error_type=x": "shop splits its counters by it",
+		"product=x": "groups by it", "other=x": "",
+	} {
+		name, text, _ := strings.Cut(value, "=")
+		got := cfg.TellsApart(name, text, "erased-1")
+		require.Contains(t, got, want)
+		require.Equal(t, want == "", got == "", value)
+	}
 }

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/deadletter"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -29,6 +33,19 @@ type Erased struct {
 	Samples     int    `json:"samples"`      // of rejected events in which the value stands
 	Incidents   int    `json:"incidents"`    // whose title, notes or updates mention the value
 	InFlight    int    `json:"in_flight"`    // pieces of work in flight whose key is the value
+
+	History historyErased `json:"history"`
+}
+
+// historyErased is what an erasure does in the retained log. It goes on after the answer.
+type historyErased struct {
+	Refused string `json:"refused,omitempty"` // why the retained log is left as it is
+	Events  uint64 `json:"events"`            // changed so far
+	Files   int    `json:"files"`             // of the history, still to be searched
+	Bytes   int64  `json:"bytes"`             // of the history
+	Log     uint64 `json:"log_records"`       // still in the log, and searched when they are moved to the history
+	Damaged int    `json:"damaged"`           // blocks and files that cannot be read, and stay
+	Done    bool   `json:"done"`
 }
 
 // Erasure is the request for one.
@@ -45,6 +62,8 @@ type eraser struct {
 	incidents *incidents
 	rejects   *rejects.Table
 	keys      func(ctx context.Context, attribute, value string, dry bool) (int, error) // of work in flight
+	history   historyEraser
+	spec      func() *counting.Spec
 	trail     *auditTrail
 	body      func(c *gin.Context) ([]byte, bool)
 	fail      func(msg string, err error)
@@ -81,8 +100,9 @@ func (e *eraser) serve(c *gin.Context) {
 	done, err := e.erase(c.Request.Context(), r)
 	if !r.DryRun { // the value is the person, so it is in no log
 		e.trail.note(c, "erase",
-			fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d in_flight=%d", r.Attribute,
-				done.DeadLetters, done.Unreadable, done.Samples, done.Incidents, done.InFlight), err)
+			fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d in_flight=%d history=%d refused=%q",
+				r.Attribute, done.DeadLetters, done.Unreadable, done.Samples, done.Incidents, done.InFlight,
+				done.History.Events, done.History.Refused), err)
 	}
 	if err != nil {
 		e.fail("erase", err)
@@ -142,7 +162,66 @@ func (e *eraser) erase(ctx context.Context, r Erasure) (done Erased, err error) 
 	if done.InFlight, err = e.keys(ctx, r.Attribute, r.Value, r.DryRun); err != nil {
 		return done, fmt.Errorf("erase keys of work in flight: %w", err)
 	}
-	return done, nil
+	done.History, err = e.fromHistory(ctx, r)
+	return done, err
+}
+
+// fromHistory removes the value from the retained log, unless something would count differently then.
+func (e *eraser) fromHistory(ctx context.Context, r Erasure) (historyErased, error) {
+	wanted := retained.NewErasure(r.Attribute, r.Value)
+	if by := e.spec().TellsApart(r.Attribute, r.Value, wanted.Token); by != "" {
+		return historyErased{Refused: by}, nil
+	}
+	return e.history(ctx, wanted, r.DryRun, func(o *retained.Erasure) bool {
+		return o.Attribute == r.Attribute && o.Is([]byte(r.Value))
+	})
+}
+
+// historyEraser begins an erasure unless the same one is at work. A dry run says what it would search.
+type historyEraser func(
+	ctx context.Context, e retained.Erasure, dry bool, same func(*retained.Erasure) bool,
+) (historyErased, error)
+
+// eraseWait is how long the answer to an erasure waits for the retained log.
+const eraseWait = 2 * time.Second
+
+// eraseHistory begins an erasure from the retained log, and waits a little for it. The segment that is being written is
+// closed, so that what it holds can be moved to the history or deleted.
+func eraseHistory(e *engine.Engine) historyEraser {
+	return func(
+		ctx context.Context, wanted retained.Erasure, dry bool, same func(*retained.Erasure) bool,
+	) (done historyErased, err error) {
+		history, log := e.History(), e.Log()
+		st := history.Stats()
+		wanted.Below = log.NextSeq()
+		done = historyErased{Files: st.Files, Bytes: st.Bytes, Log: wanted.Below - log.FirstSeq()}
+		if dry {
+			return done, nil
+		}
+		log.Roll()
+		if history.Bounds().Age == 0 { // the log is deleted behind the checkpoint
+			return done, nil
+		}
+		p, err := history.Erase(wanted, same)
+		if err != nil {
+			return done, fmt.Errorf("erase from the history: %w", err)
+		}
+		tick := time.NewTicker(eraseWait / 40)
+		defer tick.Stop()
+		for end := time.Now().Add(eraseWait); !p.Done && p.Files > 0 && time.Now().Before(end); {
+			select {
+			case <-tick.C:
+				p = history.Erasure(p)
+			case <-ctx.Done():
+				return done, context.Cause(ctx)
+			}
+		}
+		done.Events, done.Files, done.Damaged, done.Done = p.Events, p.Files, p.Damaged, p.Done
+		if done.Log = 0; !p.Done && p.Below > log.FirstSeq() {
+			done.Log = p.Below - log.FirstSeq()
+		}
+		return done, nil
+	}
 }
 
 // erasePage bounds the dead letters that are in memory at a time.

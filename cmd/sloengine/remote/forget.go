@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,10 +31,11 @@ With --attribute, forget erases what the engine holds of one person: dead letter
 event that has the attribute with this value, samples of rejected events, titles, notes and updates of incidents that
 mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run first.
 
-The log and its history are not searched, nor are sinks, brokers and backups. An event leaves
-the log with its segment, once that is full and no longer needed, and the history after
-log.retain. A start with retain: 0 deletes the history. "sloengine export" writes what both hold.
-To keep an attribute out of both from now on, use redact in engine.yaml.`,
+In the history of the log, a token takes the place of the value, and ids and trace ids of these
+events go, too. What is still in the log is erased when it is moved to the history, or deleted with
+its segment if nothing is retained. A value that an SLO groups by, or that makes a difference to a
+matcher, stays there, and forget says so. Sinks, brokers, backups and exports are not searched.
+To keep an attribute out of the log from now on, use redact in engine.yaml.`,
 		Example: `  sloengine forget shopp
   sloengine forget shop --restart && sloengine send --backfill --service shop january.log
   sloengine forget --attribute customer=42 --dry-run`,
@@ -99,8 +101,29 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n",
 				cli.Plural(done.LogRanges, "dead letter"))
 		}
-		fmt.Fprintln(o.Out, "the log and its history were not searched and may hold the value, see sloengine export: "+
-			"events leave the log once their segment is full, and the history after log.retain or with retain: 0")
+		printHistory(o.Out, &done)
+		fmt.Fprintln(o.Out, "sinks, brokers, backups and exports may hold the value and were not searched")
 		return nil
 	})
+}
+
+// printHistory says what happens to the value in the log and its history.
+func printHistory(out io.Writer, done *app.Erased) {
+	switch h := &done.History; {
+	case h.Refused != "":
+		fmt.Fprintf(out, "the log and its history hold the value still, because counts would differ without it: %s\n",
+			cli.Printable(h.Refused))
+	case done.DryRun:
+		fmt.Fprintf(out, "would search %s of history, and %s of the log once they are moved there\n",
+			cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
+	default:
+		fmt.Fprintf(out, "erased %s of the history, %s are still to be searched, and %s of the log once they are moved there\n",
+			cli.Plural(int(h.Events), "event"), cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
+		if h.Damaged > 0 {
+			fmt.Fprintf(out, "%s of the history cannot be read and may hold the value\n", cli.Plural(h.Damaged, "block"))
+		}
+		if !h.Done {
+			fmt.Fprintln(out, "the erasure continues, also after a restart: repeat the command to see how far it is")
+		}
+	}
 }
