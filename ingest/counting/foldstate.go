@@ -25,6 +25,7 @@ type FoldState struct {
 	Positions *position.Book
 	Counters  *counter.Table // nil: a part of the log is read, and no source goes on from it
 	Tracing   *Tracing       // nil: no traces are remembered
+	Rebuilds  *Rebuilds      // nil: counts stay those of their own time
 
 	// Wants selects the events that are folded; nil selects all. An engine folds all.
 	Wants func(*event.View) bool
@@ -81,11 +82,15 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			s.Fold.Dropped(rec.Time, d.Service, d.Type, d.Time, d.N, string(d.Reason))
 		})
 	case record.TypeRebuilt:
-		if _, err := record.ParseRebuilt(rec.Payload); err != nil {
+		b, err := record.ParseRebuilt(rec.Payload)
+		if err != nil {
 			return err
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
-		return nil
+		if s.Rebuilds == nil {
+			return nil
+		}
+		return s.Rebuilds.takeOver(&rec, &b, s.Fold)
 	case record.TypeTicks: // they say that the engine was up
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return nil
@@ -112,7 +117,12 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			return fmt.Errorf("config record: %w", err)
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
-		return s.Fold.SetConfig(&cfg, rec.Time)
+		before := s.Fold.Config()
+		err := s.Fold.SetConfig(&cfg, rec.Time)
+		if err == nil && s.Rebuilds != nil {
+			s.Rebuilds.configured(&rec, before, s.Fold)
+		}
+		return err
 	case record.TypeHeartbeat:
 		beat, err := record.ParseBeat(rec.Payload)
 		if err != nil {
@@ -176,6 +186,11 @@ func (s FoldState) Parts() []engine.Part {
 	if s.Counters != nil && !s.Counters.Empty() {
 		out = append(out, engine.Part{Name: CountersPart, Version: s.Counters.Version(), Encode: s.Counters.Encode})
 	}
+	if s.Rebuilds != nil {
+		if p, ok := s.Rebuilds.part(); ok {
+			out = append(out, p)
+		}
+	}
 	return out
 }
 
@@ -195,6 +210,11 @@ func (s FoldState) Restore(name string, data []byte) error {
 			return nil
 		}
 		return s.Counters.Restore(data)
+	case name == RebuildsPart:
+		if data == nil || s.Rebuilds == nil {
+			return nil
+		}
+		return s.Rebuilds.restore(data)
 	case data == nil:
 		return s.Fold.RestoreLost(name)
 	}
@@ -212,12 +232,19 @@ func (s FoldState) Loss(name string) (string, bool) {
 	if name == CountersPart {
 		return "what counters of OpenTelemetry and Prometheus added since their last points does not count", true
 	}
+	if name == RebuildsPart {
+		return "which SLOs wait to be rebuilt from the retained log", true
+	}
 	return fold.PartLoss(name)
 }
 
 // FinishRestore says that all parts were given.
 func (s FoldState) FinishRestore() error {
-	return errors.Join(s.Fold.FinishRestore(), s.Incidents.FinishRestore())
+	err := errors.Join(s.Fold.FinishRestore(), s.Incidents.FinishRestore())
+	if err == nil && s.Rebuilds != nil {
+		s.Rebuilds.begin(s.Fold.Config())
+	}
+	return err
 }
 
 // configRecord is the payload of a config record: what is counted, and for those who read the log later the whole

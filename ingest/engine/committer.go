@@ -211,9 +211,9 @@ func (c *committer) commit() error {
 			c.admitReplay(r, at)
 		case r.kind == record.TypeReplay:
 			r.err = closed
-		// A forget frees space in the end and is small, so a nearly full disk does not refuse it either.
-		case r.kind == record.TypeForget && (closed == nil || closed == ErrDiskFull):
-			c.admitForget(r, at)
+		// These are small, so a nearly full disk does not refuse them either.
+		case (r.kind == record.TypeForget || r.kind == record.TypeRebuilt) && (closed == nil || closed == ErrDiskFull):
+			c.admitOnBasis(r, at)
 		case r.kind != record.TypeEvents:
 			// Also on a nearly full disk: a configuration is small.
 			if closed == nil || closed == ErrDiskFull {

@@ -43,14 +43,16 @@ const (
 	LogDir = "wal"
 	// HistoryDir holds the log behind the last checkpoint, as far back as it is retained.
 	HistoryDir = "history"
+	// RebuiltDir holds counts that were made from the retained log, until a checkpoint holds them.
+	RebuiltDir = "rebuilt"
 
 	reserveName = "RESERVE"
 )
 
 // Contents lists the names in a data folder that belong to an engine.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, HistoryDir, checkpoint.Dir,
-		DeadLetterDir, LogRangeDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, HistoryDir, RebuiltDir,
+		checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
 }
 
 // openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed

@@ -27,8 +27,20 @@ func (e *Engine) Position() uint64 { return e.folded.Load() }
 //
 // An error of the wait for the fold says nothing about the record, which is durable by then.
 func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) error {
-	r := e.queue.request(record.TypeForget)
-	r.payload, r.basis = f.Append(nil), basis
+	return e.onBasis(ctx, record.TypeForget, f.Append(nil), basis)
+}
+
+// TakeOver writes a record by which rebuilt counts take the place of others, and returns when the State has applied it,
+// or with the reason why it did not. basis is the Position at which it was looked for what is counted. If a
+// configuration followed it, the error is ErrConfigChanged, and there is no record.
+func (e *Engine) TakeOver(ctx context.Context, r record.Rebuilt, basis uint64) error {
+	return e.onBasis(ctx, record.TypeRebuilt, r.Append(nil), basis)
+}
+
+// onBasis writes a record unless a configuration followed its basis.
+func (e *Engine) onBasis(ctx context.Context, kind byte, payload []byte, basis uint64) error {
+	r := e.queue.request(kind)
+	r.payload, r.basis = payload, basis
 	r.bytes = int64(len(r.payload)) + requestOverhead
 	result, err := e.wait(ctx, r)
 	if err != nil {
@@ -83,10 +95,10 @@ func (c *committer) forgetLast() {
 	}
 }
 
-// admitForget turns a forget request into a record, unless a configuration followed its basis.
+// admitOnBasis turns a request into a record, unless a configuration followed its basis.
 //
-// A configuration in the same group is written in front of it, since forgetLast has moved it to the end.
-func (c *committer) admitForget(r *request, at int64) {
+// A configuration in the same group is written in front of a forget request, since forgetLast has moved it to the end.
+func (c *committer) admitOnBasis(r *request, at int64) {
 	stale := r.basis < c.configured
 	for _, other := range c.group {
 		stale = stale || other.kind == record.TypeConfig

@@ -26,7 +26,7 @@ type request struct {
 	replay    []Replay // RecordReplay
 	delivered bool     // of a replay: the sinks have the events
 	payload   []byte   // any other; of a batch: a record of dropped events that belongs to it
-	basis     uint64   // RecordForget: see Engine.Forget
+	basis     uint64   // of Engine.Forget and Engine.TakeOver
 	bytes     int64    // counted against the queue's limit
 
 	deadline time.Time // of its sender; zero: none

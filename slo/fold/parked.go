@@ -3,6 +3,7 @@ package fold
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -97,16 +98,35 @@ func (f *Fold) park(o *indicator) error {
 	f.lastParked++
 	p := &parked{number: f.lastParked, at: f.rec, gen: o.gen, former: o.former, groups: len(ind.sorted), version: f.clock}
 	p.describe(ind)
-	var buf []byte
-	for _, part := range sub.Parts() {
-		buf = part.Encode(buf[:0])
-		p.data = binread.AppendText(p.data, part.Name)
-		p.data = append(binary.AppendUvarint(p.data, uint64(len(buf))), buf...)
-	}
-	p.data = slices.Clone(p.data) // without the room to grow
+	p.data = slices.Clone(sub.appendParts(nil)) // without the room to grow
 	f.parked = append(f.parked, p)
 	f.retired[p.id] = max(f.retired[p.id], p.gen)
 	return nil
+}
+
+// appendParts encodes all parts, with their names.
+func (f *Fold) appendParts(b []byte) []byte {
+	var buf []byte
+	for _, part := range f.Parts() {
+		buf = part.Encode(buf[:0])
+		b = binread.AppendText(b, part.Name)
+		b = append(binary.AppendUvarint(b, uint64(len(buf))), buf...)
+	}
+	return b
+}
+
+// restoreParts is the inverse of appendParts, into a new fold.
+func (f *Fold) restoreParts(r *reader) error {
+	for len(r.Rest) > 0 {
+		name := r.Text()
+		if err := f.RestorePart(name, r.Bytes()); err != nil {
+			return err
+		}
+	}
+	if r.Bad() {
+		return r.done()
+	}
+	return f.FinishRestore()
 }
 
 // describe copies what must be known of a parked generation without decoding it.
@@ -123,17 +143,8 @@ func (p *parked) thaw() (*Fold, error) {
 		return nil, err
 	}
 	r := newReader(p.data)
-	for len(r.Rest) > 0 {
-		name := r.Text()
-		if err := sub.RestorePart(name, r.Bytes()); err != nil {
-			return nil, err
-		}
-	}
-	if r.Bad() {
-		return nil, fmt.Errorf("%w: parked generation %d", errSnapshot, p.number)
-	}
-	if err := sub.FinishRestore(); err != nil {
-		return nil, err
+	if err := sub.restoreParts(&r); err != nil {
+		return nil, fmt.Errorf("parked generation %d: %w", p.number, err)
 	}
 	if len(sub.inds) != 1 {
 		return nil, fmt.Errorf("%w: parked generation %d has %d indicators", errSnapshot, p.number, len(sub.inds))
@@ -153,15 +164,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 		clear(g.total) // slices that closed only now were judged into it
 	}
 	ind.former = p.former
-	all := slices.Clone(ind.era.spans)
-	for _, s := range sub.up.spans {
-		all = append(all, upSpan{max(s.from, ind.era.since), min(s.to, p.at)})
-	}
-	e := &era{since: f.rec, source: ind.spec.Source, spans: merged(all), older: ind.era.older}
-	for len(e.spans) > maxBackfills {
-		e.forgetShortest()
-	}
-	e.forget(f.known)
+	e := f.before(ind.era, until(sub.up.spans, math.MinInt64, p.at))
 	key := e.source + "\n" + string(appendSpans(appendSpans(nil, e.spans), e.older))
 	if resumed[key] == nil {
 		resumed[key] = e
@@ -169,6 +172,20 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 	ind.era = resumed[key]
 	f.parked = slices.DeleteFunc(f.parked, func(x *parked) bool { return x == p })
 	return ind
+}
+
+// before is an era that begins now. What another one observed, which was up in some spans, lies before it.
+func (f *Fold) before(o *era, up []upSpan) *era {
+	all := slices.Clone(o.spans)
+	for _, s := range up {
+		all = append(all, upSpan{max(s.from, o.since), s.to})
+	}
+	e := &era{since: f.rec, source: o.source, spans: merged(all), older: o.older}
+	for len(e.spans) > maxBackfills {
+		e.forgetShortest()
+	}
+	e.forget(f.known)
+	return e
 }
 
 // Forget drops parked generations by their numbers, and everything that was

@@ -264,6 +264,13 @@ func (t *Table) remove(m Moment, slot uint32) {
 // touch notes that the part of a slot changes.
 func (t *Table) touch(m Moment, slot uint32) { t.versions[slot/pageSize/partPages] = m.Version }
 
+// Renew gives all parts a version, so that the table can go on in place of another one.
+func (t *Table) Renew(version uint64) {
+	for i := range t.versions {
+		t.versions[i] = version
+	}
+}
+
 // note keeps the oldest start of a page up to date after a change of an entry to e.
 func (p *page) note(e *entry) {
 	if p.known && e.active() && (p.oldest == 0 || e.start < p.oldest) {

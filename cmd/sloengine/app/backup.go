@@ -101,7 +101,7 @@ var backupFiles = []string{
 }
 
 var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,
-	engine.LogDir, engine.HistoryDir, checkpoint.Dir}
+	engine.LogDir, engine.HistoryDir, engine.RebuiltDir, checkpoint.Dir}
 
 // BackupHolds reports whether a backup may hold a file of that name.
 func BackupHolds(name string) bool {
@@ -124,6 +124,9 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set, history bool) e
 		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}
+		if err := b.snapshotRebuilt(set); err != nil {
+			return err
+		}
 		for _, name := range backupFiles {
 			if err := addFile(set.Below(""), b.dir, name); err != nil {
 				return err
@@ -131,6 +134,25 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set, history bool) e
 		}
 		return addAudit(set.Below(AuditDir), filepath.Join(b.dir, AuditDir))
 	}, engine.AddFile(set.Below("")))
+}
+
+// snapshotRebuilt adds rebuilt counts that the checkpoint may lack. Without those that take over meanwhile, a start
+// rebuilds them again.
+func (b *backups) snapshotRebuilt(set *backup.Set) error {
+	dir := filepath.Join(b.dir, engine.RebuiltDir)
+	names, err := fsys.OS().List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list rebuilt counts: %w", err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, fsys.TempSuffix) {
+			continue
+		}
+		if err := addFile(set.Below(engine.RebuiltDir), dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // snapshotDelivery adds the cursors, then the dead letters, then the log ranges that dead letters

@@ -22,6 +22,7 @@ type evaluation struct {
 	counts   *counting.Counts
 	parking  *counting.Parking
 	changes  *counting.Changes
+	rebuilds *counting.Rebuilder
 	traffic  *history.TrafficLog
 	outlooks *outlook.Keeper // nil if nothing is forecast
 	log      *slog.Logger
@@ -33,6 +34,8 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 	e.counts = counting.NewCounts(s.fold, s.engine, b.set, b.Log)
 	e.parking = counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, e.counts, b.set)
 	e.changes = counting.NewChanges(e.parking, b.specs, b.Log)
+	e.rebuilds = counting.NewRebuilder(s.rebuilds, counting.RebuildOptions{Off: c.Rebuild.Off, CPU: c.Rebuild.V.CPU},
+		e.counts)
 	file := filepath.Join(b.DataDir, ForecastsFile)
 	outlooks, complete, observe, err := newOutlooks(c, e.counts.Read, file, b.set, b.Log)
 	if err != nil {

@@ -135,14 +135,16 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "audit log", a.storage.trail.file.Run)
 	g.start(ctx, "expiry of tokens", a.intake.auth.WatchExpiry)
 	g.start(ctx, "parked generations", after(ready, a.evaluation.parking.Evict))
+	g.start(ctx, "rebuild", after(ready, a.evaluation.rebuilds.Run))
 	g.start(ctx, "sources", after(ready, a.sources.Run)) // like requests, no more come once the engine stops
 }
 
 // engineParts are what the engine keeps its log for.
 func (a *app) engineParts() engine.Parts {
 	s := a.storage
-	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.dispatcher.Lowest, Instance: s.instance,
-		Traces: s.requests, History: s.bounds}
+	return engine.Parts{DeadLetters: s.deadLetters, Retain: s.neededFrom(a.sinks.dispatcher.Lowest),
+		Instance: s.instance,
+		Traces:   s.requests, History: s.bounds}
 }
 
 // measureEvery is how often figures are taken that no event brings.

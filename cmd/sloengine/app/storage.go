@@ -45,6 +45,7 @@ type storage struct {
 	bounds      retained.Bounds // of the history
 	events      *counting.EventLog
 	reasons     *counting.Reasons // of pages
+	rebuilds    *counting.Rebuilds
 }
 
 // storage locks the data directory first: what follows may write to it.
@@ -56,11 +57,12 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	if s.fold, err = fold.New(fold.Options{Witness: tracing}); err != nil {
 		return nil, fmt.Errorf("create fold: %w", err)
 	}
+	s.rebuilds = counting.NewRebuilds(fsys.OS(), b.DataDir)
 	positions := position.NewBook()
 	s.engine, err = engine.Open(engine.Options{
 		Dir: b.DataDir,
 		State: counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters,
-			Tracing: tracing},
+			Tracing: tracing, Rebuilds: s.rebuilds},
 		Config:       b.first.Encoded,
 		Metrics:      engine.NewMetrics(b.set),
 		Logger:       b.Log,
@@ -86,7 +88,11 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	if err := in.rejects.Open(fsys.OS(), file, s.engine.Log().NextSeq()-1, b.set, b.Log); err != nil {
 		return nil, err
 	}
-	s.events = counting.NewEventLog(s.engine.History().Source(), b.specs)
+	source := s.engine.History().Source()
+	if err := s.rebuilds.Open(source); err != nil {
+		return nil, err
+	}
+	s.events = counting.NewEventLog(source, b.specs)
 	s.reasons = counting.NewReasons(s.events, b.Log)
 	disk, err := fsys.Size(b.DataDir)
 	if err != nil {
@@ -124,6 +130,17 @@ func historyBounds(c *config.Config, disk uint64) retained.Bounds {
 		b.Age = 0
 	}
 	return b
+}
+
+// neededFrom is the first record of the log that a sink needs, or a start for rebuilt counts.
+func (s *storage) neededFrom(sinks func() (uint64, bool)) func() (uint64, bool) {
+	return func() (seq uint64, ok bool) {
+		seq, ok = sinks()
+		if from, needed := s.rebuilds.Lowest(); needed && (!ok || from < seq) {
+			return from, true
+		}
+		return seq, ok
+	}
 }
 
 // standbyEvery is how often a standby tries to lock the data directory.

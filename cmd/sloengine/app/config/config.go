@@ -26,6 +26,11 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
+// rebuildConfig says how changed definitions are counted from the retained log.
+type rebuildConfig struct {
+	CPU float64 `yaml:"cpu" min:"0.01" max:"1"` // share of a core
+}
+
 // Config is engine.yaml: the settings of the process. What is counted is in the
 // spec files instead.
 type Config struct {
@@ -56,7 +61,8 @@ type Config struct {
 		Retain      time.Duration `yaml:"retain" min:"0" max:"3650d"`
 		RetainBytes *int64        `yaml:"retain_bytes" min:"0" is:"size"`
 	} `yaml:"log"`
-	Checkpoint engine.CheckpointOptions `yaml:"checkpoint"`
+	Rebuild    Disableable[rebuildConfig] `yaml:"rebuild"`
+	Checkpoint engine.CheckpointOptions   `yaml:"checkpoint"`
 	Evaluator  struct {
 		Interval time.Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
@@ -125,6 +131,7 @@ func Default() Config {
 	c.Checkpoint.LogBytes = 256 << 20
 	c.Evaluator.Interval = 10 * time.Second
 	c.Forecast.Groups = 1000
+	c.Rebuild.V.CPU = 0.5
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
 	c.Notifications = notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second, Job: "sloengine"}

@@ -33,6 +33,7 @@ var keyEffects = map[string]string{
 	"internal/e2e/faults TestEvictedCountsAgain":                   `parked.memory`,
 	"ingest/engine TestLogIsTruncated":                             `log.segment checkpoint.log`,
 	"cmd/sloengine/app TestHistoryBounds":                          `log.retain log.retain_bytes`,
+	"ingest/counting TestRebuildShare":                             `rebuild.cpu`,
 	"sla/outlook TestTheMostUrgentGroupsAreForecast":               `forecast.groups`,
 	"internal/e2e/operating TestReload":                            `evaluator.interval`,
 	"ingest/engine TestLowWater":                                   `disk.low_water`,
