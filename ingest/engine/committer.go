@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -21,9 +20,7 @@ import (
 // Half leaves room for the head of the record, for the weights that are added to events, and for one large event.
 const maxRecordBytes = wal.MaxPayload / 2
 
-// maxArena is the largest payload buffer that the next group reuses.
-//
-// It is four groups of the default size: a burst of large requests must not hold its memory forever.
+// maxArena is the largest arena that the next group reuses, in bytes: a burst must not hold its memory forever.
 const maxArena = 32 << 20
 
 // committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that
@@ -50,7 +47,8 @@ type committer struct {
 	// answer.
 	group    []*request
 	pending  []wal.Pending
-	arena    []byte // payloads; pending refers to it, so it must not grow after prepare
+	arena    []byte   // beginnings of payloads, and events that the batches have not in this form
+	parts    [][]byte // the rest of payloads, in the arena and in the batches
 	runs     []eventRun
 	position []byte // encoded, of the batch that is admitted
 	deferred deferredEvents
@@ -105,6 +103,7 @@ func (c *committer) drain() error {
 		}
 		err := c.commit()
 		clear(c.group)
+		clear(c.parts)
 		if err != nil {
 			c.abandon()
 			return err
@@ -278,27 +277,14 @@ func (c *committer) now() (at int64, ok bool) {
 	return at, ok
 }
 
-// prepare reserves memory for the payloads of the whole group, so that they do not move while pending refers to them.
-//
-// It is an upper bound: the events themselves, a record head for each half of maxRecordBytes, and a weight for
-// each event that the Limiter may sample. The slices in pending stay valid until the next call of prepare, that
-// is until after Append.
+// prepare empties what the group before has left. The slices in pending stay valid until its next call, that is until
+// after Append.
 func (c *committer) prepare() {
-	need := 0
 	for _, r := range c.group {
 		r.wrote = 0
-		if r.batch != nil {
-			n := len(r.batch.Buf)
-			need += n + (1+n/(maxRecordBytes/2))*record.MaxHead(len(r.batch.Covers))
-			if r.tickets != nil {
-				need += len(r.batch.Events) * binary.MaxVarintLen32
-			}
-		}
-	}
-	if cap(c.arena) < need {
-		c.arena = make([]byte, 0, need+need/4)
 	}
 	c.arena = c.arena[:0]
+	c.parts = c.parts[:0]
 	c.pending = c.pending[:0]
 	clear(c.traced)
 	c.traced = c.traced[:0]
@@ -307,8 +293,8 @@ func (c *committer) prepare() {
 // add adds a record to the group.
 //
 // It notes the place of the request's last record, from 1, from which finishGroup takes the number.
-func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
-	c.pending = append(c.pending, wal.Pending{Time: at, Type: kind, Payload: payload})
+func (c *committer) add(r *request, at int64, kind byte, payload []byte, parts ...[]byte) {
+	c.pending = append(c.pending, wal.Pending{Time: at, Type: kind, Payload: payload, Parts: parts})
 	r.wrote = len(c.pending)
 }
 

@@ -153,30 +153,31 @@ func (c *committer) know(timed bool, item *event.Item) bool {
 
 // events adds the record of the collected runs.
 //
-// The payload is a slice of the arena. runs is empty afterwards. A batch that needs several records has its position in
-// the last one.
+// The events stay in the batch until the log copies them. runs is empty afterwards. A batch that needs several records
+// has its position in the last one.
 func (c *committer) events(r *request, at int64, count int) {
-	from := len(c.arena)
+	from, first := len(c.arena), len(c.parts)
 	c.arena = record.AppendHead(c.arena, count, r.batch, c.position)
+	head := c.arena[from:]
 	for _, run := range c.runs {
 		one := r.batch.Buf[run.from:run.to]
-		if run.weight == 0 {
-			c.arena = append(c.arena, one...)
-			continue
+		if run.weight != 0 {
+			from := len(c.arena)
+			weighted, err := event.AppendWeighted(c.arena, one, run.weight)
+			if err == nil {
+				c.arena, one = weighted, weighted[from:]
+			} else { // cannot happen with a validated event, which then counts once
+				c.e.opt.Logger.Error("event stored without its weight", "err", err)
+			}
 		}
-		weighted, err := event.AppendWeighted(c.arena, one, run.weight)
-		if err != nil { // cannot happen with a validated event, which then counts once
-			c.e.opt.Logger.Error("event stored without its weight", "err", err)
-			weighted = append(c.arena, one...)
-		}
-		c.arena = weighted
+		c.parts = append(c.parts, one)
 	}
 	c.runs = c.runs[:0]
 	if r.batch.Traces != nil {
 		c.traced = append(c.traced, tracedRecord{len(c.pending), r.batch.Traces})
 	}
 	r.result.Accepted += count
-	c.add(r, at, record.TypeEvents, c.arena[from:])
+	c.add(r, at, record.TypeEvents, head, c.parts[first:]...)
 }
 
 // duplicate notes a duplicate by its index in the sender's request, which the answer names.

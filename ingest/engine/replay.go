@@ -114,8 +114,7 @@ func (r *reader) takeReplayed(ctx context.Context, seq uint64) (refused []replay
 
 // admitReplay turns the events of a replay that do not count yet into a record.
 //
-// Rate limits do not apply: an operator requested these events. The payload does not come from the arena, since
-// it is built from several parts.
+// Rate limits do not apply: an operator requested these events.
 func (c *committer) admitReplay(r *request, at int64) {
 	var keys []xxh3.Uint128
 	var body, entryIDs []byte

@@ -95,9 +95,6 @@ func ParseEvents(payload []byte) (Events, error) {
 	return e, nil
 }
 
-// MaxHead is the most that AppendHead appends, apart from the position. It is for so many covered times.
-func MaxHead(covers int) int { return (3+2*covers)*binary.MaxVarintLen64 + 1 }
-
 // AppendHead begins a record of count events of a batch. An empty position is none.
 func AppendHead(dst []byte, count int, of *event.Batch, position []byte) []byte {
 	flags, backfill, covers := byte(0), of.Backfill, of.Covers

@@ -34,10 +34,11 @@ func (l *Log) Append(recs []Pending) error {
 	}
 	size := int64(0)
 	for i := range recs {
-		if len(recs[i].Payload) > MaxPayload {
-			return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(recs[i].Payload), MaxPayload)
+		n := recs[i].size()
+		if n > MaxPayload {
+			return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, n, MaxPayload)
 		}
-		size += frameHead + int64(len(recs[i].Payload))
+		size += frameHead + int64(n)
 	}
 	// Held over the write and its sync: the place and the numbers of a batch follow from the one before it, and those are
 	// final only when its sync has returned. Callers that want to share a sync put their records into one batch.

@@ -41,16 +41,20 @@ func appendFrame(dst []byte, salt uint32, p *Pending, delta, count, rule uint16)
 	at := len(dst)
 	var head [frameHead]byte
 	dst = append(dst, head[:]...)
-	h := dst[at : at+frameHead]
-	binary.LittleEndian.PutUint32(h[4:], checksum(salt, p.Payload))
-	binary.LittleEndian.PutUint32(h[8:], uint32(len(p.Payload)))
+	dst = append(dst, p.Payload...)
+	for _, part := range p.Parts {
+		dst = append(dst, part...)
+	}
+	h, payload := dst[at:at+frameHead], dst[at+frameHead:]
+	binary.LittleEndian.PutUint32(h[4:], checksum(salt, payload))
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(payload)))
 	binary.LittleEndian.PutUint16(h[12:], delta)
 	binary.LittleEndian.PutUint16(h[14:], count)
 	binary.LittleEndian.PutUint64(h[16:], p.Seq|uint64(rule)<<48)
 	binary.LittleEndian.PutUint64(h[24:], uint64(p.Time))
 	h[32] = p.Type
 	binary.LittleEndian.PutUint32(h[0:], checksum(salt, h[4:]))
-	return append(dst, p.Payload...)
+	return dst
 }
 
 // parseHead reads the head in b, which holds at least frameHead bytes. The reason is ""

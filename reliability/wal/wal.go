@@ -185,7 +185,18 @@ type Pending struct {
 	Time    int64 // receive time, unix nanoseconds
 	Type    byte
 	Payload []byte // at most MaxPayload bytes; not kept
-	Seq     uint64 // out: its number
+	// Parts continue the payload, so that what lies in several places is copied once; they count against MaxPayload.
+	Parts [][]byte
+	Seq   uint64 // out: its number
+}
+
+// size is the length of the whole payload.
+func (p *Pending) size() int {
+	n := len(p.Payload)
+	for _, part := range p.Parts {
+		n += len(part)
+	}
+	return n
 }
 
 // Record is a record read back.

@@ -78,6 +78,24 @@ func TestPayloadLimit(t *testing.T) {
 	require.Len(t, got[0].Payload, MaxPayload)
 }
 
+func TestPayloadInParts(t *testing.T) {
+	l := mustOpen(t, fsystest.New(), 0)
+	half := make([]byte, MaxPayload/2)
+	require.ErrorIs(t, l.Append([]Pending{{Payload: half, Parts: [][]byte{half, []byte("x")}}}), ErrTooLarge)
+	recs := []Pending{
+		{Payload: []byte("a"), Parts: [][]byte{[]byte("b"), nil, []byte("cd")}},
+		{Parts: [][]byte{[]byte("e")}},
+		{Payload: []byte("f")},
+	}
+	require.NoError(t, l.Append(recs))
+	got, err := readAll(l, 1)
+	require.NoError(t, err)
+	require.Len(t, got, 3)
+	for i, want := range []string{"abcd", "e", "f"} {
+		require.Equal(t, want, string(got[i].Payload))
+	}
+}
+
 func TestWaitAndConcurrentReaders(t *testing.T) {
 	l := mustOpen(t, fsystest.New(), 4096)
 	const total = 300
