@@ -1,12 +1,15 @@
 package state
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -29,7 +32,8 @@ type Machine struct {
 	seen     map[string]*RulesSeen // by source
 	sentBy   map[slo.ID]SentBy     // replaced, never changed
 	turns    map[slo.ID]turn
-	active   int // pending and firing
+	active   int    // pending and firing
+	hashed   []byte // scratch of Hash
 
 	current atomic.Pointer[View]
 }
@@ -124,6 +128,35 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	m.held = st.held
 	m.publish()
 	return st.out
+}
+
+// Hash tells apart the states of the alerts, as of the last step, that follow from the events of a log: not of those on
+// the engine itself or on a forecast. It does not depend on the values of alerts, which processors round differently.
+func (m *Machine) Hash() uint32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.hashed[:0]
+	for sc := range m.rows {
+		if scope(sc) == scopeEngine {
+			continue
+		}
+		for _, row := range m.rows[sc].list {
+			for k, a := range row.active {
+				if a == nil || row.plan[k].Kind == alerts.LiveSoon {
+					continue
+				}
+				b = append(b, byte(sc))
+				for _, text := range []string{row.id, row.group.Key(), row.plan[k].key, string(a.State)} {
+					b = binread.AppendText(b, text)
+				}
+				for _, at := range []time.Time{a.ActiveSince, a.FirstBad, a.FiredAt, a.falseSince} {
+					b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixNano()))
+				}
+			}
+		}
+	}
+	m.hashed = b
+	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 }
 
 // prune forgets resolved alerts that are too old or too many.

@@ -62,14 +62,13 @@ func (c *Counts) Do(ctx context.Context, f func(*fold.Fold)) error {
 	return c.engine.Do(ctx, func() { f(c.fold) })
 }
 
-// Sums answers the evaluator.
-func (c *Counts) Sums(ctx context.Context, req fold.Request) (*fold.Sums, error) {
-	var out *fold.Sums
-	if err := c.engine.Do(ctx, func() { out = c.fold.Sums(req) }); err != nil {
-		return nil, err
+// Sums answers the evaluator. They are those behind the record with the number folded.
+func (c *Counts) Sums(ctx context.Context, req fold.Request) (out *fold.Sums, folded uint64, err error) {
+	if err := c.engine.Do(ctx, func() { out, folded = c.fold.Sums(req), c.engine.Position() }); err != nil {
+		return nil, 0, err
 	}
 	c.logRoom(c.stats.Swap(&out.Stats), &out.Stats)
-	return out, nil
+	return out, folded, nil
 }
 
 // Read answers queries at one position of the log.

@@ -187,6 +187,13 @@ func (e *Engine) WriteIncident(ctx context.Context, payload []byte) error {
 	return e.apply(ctx, record.TypeIncident, payload)
 }
 
+// WriteTicks writes a record of ticks and returns when it is durable. It shares the write and the sync of events that
+// wait, and takes the place of a heartbeat.
+func (e *Engine) WriteTicks(ctx context.Context, payload []byte) error {
+	_, err := e.record(ctx, record.TypeTicks, payload)
+	return err
+}
+
 // apply writes a record and waits until the State has applied it.
 func (e *Engine) apply(ctx context.Context, kind byte, payload []byte) error {
 	result, err := e.record(ctx, kind, payload)

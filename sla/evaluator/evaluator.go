@@ -37,6 +37,9 @@ type Options struct {
 	// not believed, however long it runs on.
 	Refused func() bool
 
+	// OnRefused, if set, is called instead of a tick that is not made, since its clock cannot be believed.
+	OnRefused func()
+
 	// Complete, if set, adds to a new report what the fold's sums do not tell, before anybody sees it. The time that it
 	// takes is part of the tick.
 	Complete func(*sla.Report)
@@ -71,6 +74,9 @@ func (o *Options) applyDefaults() {
 	}
 	if o.Refused == nil {
 		o.Refused = func() bool { return false }
+	}
+	if o.OnRefused == nil {
+		o.OnRefused = func() {}
 	}
 	if o.Complete == nil {
 		o.Complete = func(*sla.Report) {}
@@ -235,6 +241,7 @@ func (e *Evaluator) step(ctx context.Context, r *runner, mono time.Duration) {
 	now := e.opt.Now()
 	if why := r.clock.check(now, mono, e.opt.Refused()); why != "" {
 		e.opt.Metrics.refused.Inc()
+		e.opt.OnRefused()
 		if !r.jumped {
 			e.opt.Logger.Error("evaluation refused: "+why, "believed_after", clockPatience)
 		}

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/outlook"
+	"github.com/sloengine/sloengine/slo/fold"
 )
 
 // evaluation makes reports of the counts.
@@ -25,6 +28,7 @@ type evaluation struct {
 	rebuilds *counting.Rebuilder
 	traffic  *history.TrafficLog
 	outlooks *outlook.Keeper // nil if nothing is forecast
+	folded   uint64          // the last record that the tick under way sees
 	log      *slog.Logger
 }
 
@@ -42,10 +46,17 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 		return nil, err
 	}
 	e.outlooks = outlooks
+	ticks := counting.NewTickLog(s.engine.WriteTicks, b.Log)
 	e.Evaluator, err = evaluator.New(evaluator.Options{
-		Source: e.counts.Sums,
+		Source: func(ctx context.Context, req fold.Request) (out *fold.Sums, err error) {
+			out, e.folded, err = e.counts.Sums(ctx, req)
+			return out, err
+		},
+		OnRefused: ticks.Refuse,
 		OnReport: func(r *sla.Report) {
-			alerts.step(r)
+			alerts.step(r, func(before time.Time, states uint32) {
+				ticks.Note(record.Tick{Time: r.Time.UnixNano(), Folded: e.folded, States: states}, before)
+			})
 			e.traffic.Observe(r)
 			observe(r)
 		},

@@ -232,16 +232,20 @@ func (l *liveAlerts) sends(c *config.Config) {
 	}
 }
 
-// step takes a report. It runs inside the evaluator's tick.
-func (l *liveAlerts) step(r *sla.Report) {
+// step takes a report. It runs inside the evaluator's tick. logged has the tick logged: no state is saved before, so
+// that after a kill the log has every tick that the states know of.
+func (l *liveAlerts) step(r *sla.Report, logged func(before time.Time, states uint32)) {
 	if !l.ready() {
 		return
 	}
-	before := l.machine.View().SentBy
+	l.saving <- struct{}{}
+	before := l.machine.View()
 	changes := l.machine.Step(r)
 	l.logChanges(changes)
-	resent := l.logSenders(before, l.machine.View().SentBy)
-	l.save(len(changes) > 0 || resent, r.Time)
+	resent := l.logSenders(before.SentBy, l.machine.View().SentBy)
+	logged(before.Time, l.machine.Hash())
+	l.write(len(changes) > 0 || resent, r.Time)
+	<-l.saving
 	l.tell(true) // what is sent is on disk
 }
 
@@ -383,14 +387,7 @@ func (l *liveAlerts) restore() bool {
 	return err == nil
 }
 
-// save writes the states if they changed, or now and then.
-func (l *liveAlerts) save(changed bool, now time.Time) {
-	l.saving <- struct{}{}
-	defer func() { <-l.saving }()
-	l.write(changed, now)
-}
-
-// trySave is save that gives up after slowSave. The file is then written as soon as the disk answers.
+// trySave writes the states, and gives up after slowSave. The file is then written as soon as the disk answers.
 func (l *liveAlerts) trySave(changed bool, now time.Time) {
 	limited, cancel := context.WithTimeout(context.Background(), slowSave)
 	defer cancel()
@@ -416,6 +413,7 @@ func (l *liveAlerts) trySave(changed bool, now time.Time) {
 	}
 }
 
+// write writes the states if they changed, or now and then. The caller has put one into saving.
 func (l *liveAlerts) write(changed bool, now time.Time) {
 	if !changed && now.Sub(l.saved).Abs() < alertsSaved {
 		return

@@ -161,7 +161,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	// The first report decides on the alerts of the file, and on nothing else.
 	metric.WALPoisoned.Gauge(w.set).Set(1)
 	w.pass(own.Interval)
-	w.step(&sla.Report{Time: w.now})
+	w.step(&sla.Report{Time: w.now}, func(time.Time, uint32) {})
 	require.Equal(t, map[string]state.State{"WriteAheadLogPoisoned": state.Firing}, w.states())
 	var names []string
 	for _, a := range w.machine.View().Resolved {

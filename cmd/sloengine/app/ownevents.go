@@ -107,7 +107,7 @@ func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []
 // once; what the last seconds before a crash would have told is not told.
 func (o *ownEvents) send(ctx context.Context) error {
 	ready := time.Now()
-	if _, err := o.counts.Sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
+	if _, _, err := o.counts.Sums(ctx, fold.Request{Now: ready}); err != nil { // what was dropped before
 		return nil //nolint:nilerr // only the end of the engine can
 	}
 	last := ownTotals{dropped: o.totals().dropped}
