@@ -42,7 +42,8 @@ func NewTickLog(write func(ctx context.Context, payload []byte) error, log *slog
 // Refuse notes a tick that was not made, since the clock could not be believed.
 func (l *TickLog) Refuse() { l.refused++ }
 
-// Note logs a tick, and returns once it is durable, or after tickWait. Before is the time of the alert states before it.
+// Note logs a tick, and returns once it is durable, or after tickWait. before is the time of the alert states before
+// it.
 func (l *TickLog) Note(t record.Tick, before time.Time) {
 	if !l.began {
 		l.began, t.Started = true, true

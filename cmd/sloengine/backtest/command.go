@@ -25,6 +25,7 @@ type command struct {
 	cli.Printer
 	files, before                                cli.SpecFiles
 	dataDir, from, to, zone, settings, incidents string
+	verify                                       bool
 }
 
 // New is the command backtest.
@@ -44,10 +45,14 @@ Precision is the share of pages during an incident, recall the share of incident
 Detection is the time from the onset to the first page, reset that from the end of the incident to
 the end of its last page, both as medians.
 
-The spec in force is the last one in the log. --before names another one.`,
+The spec in force is the last one in the log. --before names another one.
+
+With --verify it replays the whole log by the specs of their time and compares the alert states
+behind every tick of the engine with those that the engine logged. It exits with 3 if any differ.`,
 		Example: `  sloengine backtest -f new.yaml --data-dir data --from 30d
   sloengine backtest -f new.yaml --data-dir data --from 30d -o markdown > comment.md
-  sloengine backtest -f new.yaml --data-dir data --from 2026-11-01T00:00:00Z --incidents incidents.json`,
+  sloengine backtest -f new.yaml --data-dir data --from 2026-11-01T00:00:00Z --incidents incidents.json
+  sloengine backtest --verify --data-dir data`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return x.run(c.Context()) },
 	}
@@ -61,6 +66,7 @@ The spec in force is the last one in the log. --before names another one.`,
 		"JSON array of incidents to rate alerts against, with id, service, slos, onset and end, instead of those of the engine")
 	f.StringVarP(&x.settings, "config", "c", "", "engine settings (engine.yaml), for the interval and the options of alerts")
 	f.StringVar(&x.zone, "zone", "UTC", "time zone of days and nights, such as Europe/Moscow")
+	f.BoolVar(&x.verify, "verify", false, "compare the replay with what the engine did, instead of trying a spec")
 	x.AddOutput(f, "table", "json", "markdown", "html")
 	return c
 }
@@ -73,10 +79,6 @@ func (x *command) run(ctx context.Context) error {
 	if err != nil {
 		return cli.Usagef("invalid --zone: %w", err)
 	}
-	candidate, err := x.files.Read(x.Streams)
-	if err != nil {
-		return err
-	}
 	r := &replay{zone: zone, interval: 10 * time.Second}
 	if x.settings != "" {
 		c, err := config.Load(x.settings)
@@ -84,6 +86,13 @@ func (x *command) run(ctx context.Context) error {
 			return err
 		}
 		r.alerts, r.interval = c.AlertOptions(), c.Evaluator.Interval
+	}
+	if x.verify {
+		return x.runCheck(ctx, r)
+	}
+	candidate, err := x.files.Read(x.Streams)
+	if err != nil {
+		return err
 	}
 	if r.source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
 		return err
@@ -121,6 +130,37 @@ func (x *command) run(ctx context.Context) error {
 		return err
 	}
 	return x.print(r.result(given, notes))
+}
+
+// runCheck compares the log with the engine that wrote it.
+func (x *command) runCheck(ctx context.Context, r *replay) (err error) {
+	if len(x.files) > 0 {
+		return cli.Usagef("--verify takes no -f: it replays the specs of the log")
+	}
+	if r.source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
+		return err
+	}
+	r.to = time.Now().UTC()
+	if err := r.checking(); err != nil {
+		return err
+	}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	out := r.checked()
+	if out.Ticks == 0 {
+		return fmt.Errorf("the log of %s has no ticks: nothing was retained, or an earlier version wrote it",
+			cli.Printable(x.dataDir))
+	}
+	if x.Format == "json" {
+		err = x.Print(out, nil)
+	} else {
+		err = x.write(&page{Title: "Backtest", Lines: out.summary(), Notes: append(unobserved(out.Missing), out.Notes...)})
+	}
+	if err == nil && out.Differences > 0 {
+		return cli.ErrFindings
+	}
+	return err
 }
 
 // span reads the range.

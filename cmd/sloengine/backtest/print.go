@@ -30,7 +30,10 @@ func (x *command) print(r *Result) error {
 	if x.Format == "json" {
 		return x.Print(r, nil)
 	}
-	p := newPage(r)
+	return x.write(newPage(r))
+}
+
+func (x *command) write(p *page) error {
 	switch x.Format {
 	case "markdown":
 		return p.markdown(x.Out)
@@ -70,11 +73,15 @@ func newPage(r *Result) *page {
 		}
 		p.Tables = append(p.Tables, t)
 	}
-	for _, m := range r.Missing {
-		p.Notes = append(p.Notes, "Unobserved, since it could not be read: "+m+".")
-	}
-	p.Notes = append(p.Notes, r.Notes...)
+	p.Notes = append(unobserved(r.Missing), r.Notes...)
 	return p
+}
+
+func unobserved(missing []string) (notes []string) {
+	for _, m := range missing {
+		notes = append(notes, "Unobserved, since it could not be read: "+m+".")
+	}
+	return notes
 }
 
 // scoreTable has a row for each figure, and the two specs side by side.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,6 +50,7 @@ type replay struct {
 	zone     *time.Location // of days
 	progress func(share float64)
 	step     func(*lane, *sla.Report) // sees every report after its alerts; nil: nothing does
+	check    *check                   // compares with the engine; nil: nothing does
 
 	lanes    []*lane
 	tallies  []*tally
@@ -58,6 +60,7 @@ type replay struct {
 	count    uint64            // of its events, not yet in services
 
 	first, end time.Time // receive times of the first and the last record
+	firstSeq   uint64
 	events     uint64
 	records    uint64
 	broken     uint64 // records that could not be applied
@@ -71,7 +74,7 @@ type replay struct {
 type tally struct {
 	cfg      *fold.Config
 	state    counting.FoldState
-	services map[string]bool
+	services map[string]bool // nil: all
 	asked    fold.Request
 	sums     *fold.Sums // the answer to asked; nil if a record came since
 }
@@ -88,6 +91,7 @@ type lane struct {
 	firing  map[string]int    // into alerts, by fingerprint
 	alerts  []Alert
 	more    int // alerts that were not remembered
+	past    past
 }
 
 // add prepares a spec. Specs that count the same share a fold.
@@ -97,7 +101,7 @@ func (r *replay) add(name string, sp *spec.Spec) error {
 	if err != nil {
 		return err
 	}
-	l := &lane{name: name, spec: sp, days: map[string][]Day{}, seen: map[slo.ID]uint64{}, firing: map[string]int{}}
+	l := newLane(name, sp)
 	for _, t := range r.tallies {
 		if t.join(cfg) {
 			l.tally = t
@@ -108,26 +112,31 @@ func (r *replay) add(name string, sp *spec.Spec) error {
 		l.tally = &tally{cfg: cfg}
 		r.tallies = append(r.tallies, l.tally)
 	}
+	return r.start(l, in)
+}
+
+func newLane(name string, sp *spec.Spec) *lane {
+	return &lane{name: name, spec: sp, days: map[string][]Day{}, seen: map[slo.ID]uint64{}, firing: map[string]int{}}
+}
+
+// start prepares the evaluator and the alerts of a lane.
+func (r *replay) start(l *lane, in evaluator.Inputs) (err error) {
 	if l.eval, err = evaluator.New(evaluator.Options{Source: l.sums, Interval: r.interval}); err != nil {
 		return err
 	}
 	if err := l.eval.SetSpec(in); err != nil {
 		return err
 	}
-	r.lanes = append(r.lanes, l)
-	return l.restart(r)
-}
-
-// restart makes alert states as an engine does that starts: with what outlives a restart.
-func (l *lane) restart(r *replay) (err error) {
-	was := l.machine
-	l.machine, err = state.New(state.Options{
-		Alerts: r.alerts, Grace: max(grace, 4*r.interval), KeepResolved: keepResolved,
-	})
-	if err != nil || was == nil || was.View().Time.IsZero() {
+	if l.machine, err = r.states(); err != nil {
 		return err
 	}
-	return l.machine.Restore(was.Snapshot())
+	r.lanes = append(r.lanes, l)
+	return nil
+}
+
+// states are those of an engine without alerts.
+func (r *replay) states() (*state.Machine, error) {
+	return state.New(state.Options{Alerts: r.alerts, Grace: max(grace, 4*r.interval), KeepResolved: keepResolved})
 }
 
 // join adds a config to what is counted, unless the two count something different under one name.
@@ -195,64 +204,81 @@ func (r *replay) run(ctx context.Context) (err error) {
 		if t.state.Fold, err = fold.New(fold.Options{}); err != nil {
 			return err
 		}
-		t.services = map[string]bool{}
-		for _, s := range t.cfg.Services {
-			t.services[s.Name] = true
+		if t.cfg != nil {
+			t.services = map[string]bool{}
+			for _, s := range t.cfg.Services {
+				t.services[s.Name] = true
+			}
 		}
 		t.state.Incidents, t.state.Positions = incident.NewBook(), position.NewBook()
 		t.state.Wants = func(v *event.View) bool { return r.noted(t, v) }
 	}
-	reader, err := r.source.NewReader(retained.Query{
-		ReceivedFrom: r.from.Add(-r.history()).UnixNano(), ReceivedTo: r.to.UnixNano() + 1,
-	})
+	query := retained.Query{ReceivedTo: r.to.UnixNano() + 1}
+	next := int64(math.MaxInt64) // no tick but those that the engine logged
+	if r.check == nil {
+		query.ReceivedFrom = r.from.Add(-r.history()).UnixNano()
+		next = r.from.Add(-warmUp).Truncate(r.interval).UnixNano()
+	}
+	reader, err := r.source.NewReader(query)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	next := r.from.Add(-warmUp).Truncate(r.interval).UnixNano()
-	var rec wal.Record
-	up := true
+	f := feed{next: reader.Next}
+	up, ticking := true, false
 	for {
 		if r.records&1023 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		ok, err := reader.Next(&rec)
+		e, ticks, late, ok, err := f.pull()
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
+		}
+		for i := range ticks {
+			if err := r.made(ctx, &ticks[i], late); err != nil {
+				return err
+			}
 		}
 		if !ok {
 			break
 		}
-		if next, err = r.evaluate(ctx, next, rec.Time, up); err != nil {
+		if next, err = r.evaluate(ctx, next, e.Time, up, ticking); err != nil {
 			return err
 		}
-		if up, err = r.apply(&rec); err != nil {
+		if up, err = r.apply(&e); err != nil {
 			return err
 		}
+		ticking = e.proc.ticks
 	}
 	r.note()
 	r.gaps, r.moreGaps = reader.Gaps()
 	if r.records == 0 {
 		return nil
 	}
-	_, err = r.evaluate(ctx, next, min(r.to.UnixNano(), r.end.Add(upGrace).UnixNano()), up)
+	_, err = r.evaluate(ctx, next, min(r.to.UnixNano(), r.end.Add(upGrace).UnixNano()), up, ticking)
 	return err
 }
 
 // apply applies a record to all folds, and reports whether the engine runs behind it.
-func (r *replay) apply(rec *wal.Record) (up bool, err error) {
+func (r *replay) apply(e *entry) (up bool, err error) {
+	rec := &e.Record
 	at := time.Unix(0, rec.Time).UTC()
 	if r.records == 0 {
-		r.first = at
+		r.first, r.firstSeq = at, rec.Seq
 		for _, t := range r.tallies { // Compile has checked the configs
-			t.state.Fold.Advance(rec.Time, fold.Tick)
-			_ = t.state.Fold.SetConfig(t.cfg, rec.Time)
+			if t.cfg != nil {
+				t.state.Fold.Advance(rec.Time, fold.Tick)
+				_ = t.state.Fold.SetConfig(t.cfg, rec.Time)
+			}
 		}
 	}
 	r.records++
 	r.end = at
-	switch rec.Type {
-	case record.TypeConfig, record.TypeIncident: // the specs that are tried hold all the time, and book has the incidents
+	switch {
+	case rec.Type == record.TypeConfig && r.check != nil:
+		return true, r.check.follow(r, rec)
+	case rec.Type == record.TypeConfig, rec.Type == record.TypeIncident:
+		// The specs that are tried hold all the time, and book has the incidents.
 		for _, t := range r.tallies {
 			t.sums = nil
 			t.state.Fold.Advance(rec.Time, fold.Tick)
@@ -272,9 +298,9 @@ func (r *replay) apply(rec *wal.Record) (up bool, err error) {
 	if err != nil {
 		return true, nil // it is among the broken ones
 	}
-	if beat == record.BeatStart {
+	if beat == record.BeatStart && !e.proc.ticks { // a logged tick says which states were restored
 		for _, l := range r.lanes {
-			if err := l.restart(r); err != nil {
+			if err := l.restore(r, math.MaxInt64); err != nil {
 				return true, err
 			}
 		}
@@ -291,7 +317,7 @@ func (r *replay) noted(t *tally, v *event.View) bool {
 		}
 		r.count++
 	}
-	return t.services[string(v.Service)]
+	return t.services == nil || t.services[string(v.Service)]
 }
 
 // note adds up the events of the last service.
@@ -303,38 +329,65 @@ func (r *replay) note() {
 	}
 }
 
-// evaluate makes the ticks before a record, and returns the time of the next one. A tick sees what was received up to
-// its time. An engine that is down makes none.
-func (r *replay) evaluate(ctx context.Context, next, until int64, up bool) (int64, error) {
+// evaluate makes the ticks before a record, unless the engine logged its own, and returns the time of the next one. A
+// tick sees what was received up to its time. An engine that is down makes none.
+func (r *replay) evaluate(ctx context.Context, next, until int64, up, logged bool) (int64, error) {
 	for ; next < until; next += int64(r.interval) {
-		if r.records == 0 {
-			continue
-		}
-		if !up || next-r.end.UnixNano() > int64(upGrace) {
+		switch {
+		case r.records == 0:
+		case !up || next-r.end.UnixNano() > int64(upGrace):
 			if next >= r.from.UnixNano() {
 				r.down++
 			}
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return next, err
-		}
-		now := time.Unix(0, next).UTC()
-		for _, l := range r.lanes {
-			report, err := l.eval.Tick(ctx, now)
-			if err != nil {
+		case !logged:
+			if err := r.tick(ctx, time.Unix(0, next).UTC()); err != nil {
 				return next, err
 			}
-			l.take(r, report)
-		}
-		if !now.Before(r.from) {
-			r.ticks++
-		}
-		if r.progress != nil && r.ticks%1000 == 0 {
-			r.progress(float64(now.Sub(r.from)) / float64(r.to.Sub(r.from)))
 		}
 	}
 	return next, nil
+}
+
+// made makes a tick that the engine made.
+func (r *replay) made(ctx context.Context, t *record.Tick, late bool) error {
+	now := time.Unix(0, t.Time).UTC()
+	if r.records == 0 || now.After(r.to) || r.check == nil && now.Before(r.from.Add(-warmUp)) {
+		return nil
+	}
+	if t.Started {
+		for _, l := range r.lanes {
+			if err := l.restore(r, t.Restored); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.tick(ctx, now); err != nil {
+		return err
+	}
+	if r.check != nil {
+		r.check.compare(r, t, late)
+	}
+	return nil
+}
+
+func (r *replay) tick(ctx context.Context, now time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, l := range r.lanes {
+		report, err := l.eval.Tick(ctx, now)
+		if err != nil {
+			return err
+		}
+		l.take(r, report)
+	}
+	if !now.Before(r.from) {
+		r.ticks++
+	}
+	if r.progress != nil && r.ticks%1000 == 0 {
+		r.progress(float64(now.Sub(r.from)) / float64(r.to.Sub(r.from)))
+	}
+	return nil
 }
 
 // take steps the alerts of a spec, and remembers what they did and, once a day, the budgets.
@@ -354,6 +407,7 @@ func (l *lane) take(r *replay, report *sla.Report) {
 			}
 		}
 	}
+	l.past.note(l.machine, report)
 	if r.step != nil {
 		r.step(l, report)
 	}
