@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -26,6 +27,8 @@ type FoldState struct {
 	Counters  *counter.Table // nil: a part of the log is read, and no source goes on from it
 	Tracing   *Tracing       // nil: no traces are remembered
 	Rebuilds  *Rebuilds      // nil: counts stay those of their own time
+
+	Uncounted *Uncounted // nil: events of types that services admit and do not count are not noted
 
 	// Wants selects the events that are folded; nil selects all. An engine folds all.
 	Wants func(*event.View) bool
@@ -58,6 +61,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		if events.Backfill {
 			s.Fold.Covers(spans(events.Covers), events.Whole)
 		}
+		defer s.Uncounted.end(rec.Seq, rec.Time)
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			if s.Wants != nil && !s.Wants(v) {
 				return nil
@@ -66,15 +70,16 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			if backfill {
 				mode = fold.Backfill
 			}
-			return s.Fold.Apply(rec.Time, mode, v)
+			return s.apply(rec.Time, mode, v)
 		}, refuse)
 	case record.TypeReplay:
 		s.Fold.Advance(rec.Time, fold.Tick)
+		defer s.Uncounted.end(rec.Seq, rec.Time)
 		return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 			if s.Wants != nil && !s.Wants(v) {
 				return nil
 			}
-			return s.Fold.Apply(rec.Time, fold.Replay, v)
+			return s.apply(rec.Time, fold.Replay, v)
 		}, refuse)
 	case record.TypeDropped:
 		s.Fold.Advance(rec.Time, fold.Tick)
@@ -139,6 +144,40 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		return nil
 	}
 	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
+}
+
+func (s FoldState) apply(at int64, mode fold.Mode, v *event.View) error {
+	err := s.Fold.Apply(at, mode, v)
+	if err == fold.ErrUncounted { //nolint:errorlint // it is never wrapped, and this is asked for every event
+		s.Uncounted.note(v)
+		return nil
+	}
+	return err
+}
+
+// Uncounted notes the events that nothing counts because their service admits unknown types.
+type Uncounted struct {
+	record event.Batch
+	stored func(seq uint64, received time.Time, list []event.Unknown)
+}
+
+// NewUncounted tells stored of the events of each record that has some. The list is valid during the call.
+func NewUncounted(stored func(seq uint64, received time.Time, list []event.Unknown)) *Uncounted {
+	return &Uncounted{stored: stored}
+}
+
+func (u *Uncounted) note(v *event.View) {
+	if u != nil {
+		u.record.Refuse(v.Service, v.Type, rejects.Uncounted, uint64(v.Count)*uint64(v.Weight))
+	}
+}
+
+// end is called after the events of a record.
+func (u *Uncounted) end(seq uint64, received int64) {
+	if u != nil && len(u.record.Unknown) > 0 {
+		u.stored(seq, time.Unix(0, received).UTC(), u.record.Unknown)
+		u.record.Reset()
+	}
 }
 
 // ApplyPosition comes before the events: regardless of their outcome, their messages are in the

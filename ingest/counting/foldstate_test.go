@@ -1,6 +1,7 @@
 package counting
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -57,4 +58,33 @@ func TestCountersThatWereLost(t *testing.T) {
 			require.True(t, end.Equal(s.Fold.ObservedUntil("main")))
 		})
 	}
+}
+
+// TestUncountedEvents of a record are told of once, with their number.
+func TestUncountedEvents(t *testing.T) {
+	f, err := fold.New(fold.Options{})
+	require.NoError(t, err)
+	var told []string
+	state := FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(),
+		Uncounted: NewUncounted(func(seq uint64, received time.Time, list []event.Unknown) {
+			told = append(told, fmt.Sprint(seq, " ", received.Unix(), " ", list))
+		})}
+	cfg := &fold.Config{Version: fold.ConfigVersion,
+		Services: []fold.Service{{Name: "shop", Types: []string{"order"}, AdmitUnknown: true}}}
+	payload, err := EncodeConfig(cfg, nil)
+	require.NoError(t, err)
+	refuse := func(_ int, _ []byte, reason string) { t.Error(reason) }
+	at := time.Unix(1_700_000_000, 0)
+	require.NoError(t, state.Apply(wal.Record{Seq: 1, Time: at.UnixNano(), Type: record.TypeConfig, Payload: payload},
+		refuse))
+	for seq, types := range [][]string{{"order", "ordr", "visit", "ordr"}, {"order"}} {
+		var events []byte
+		for _, typ := range types {
+			events = event.AppendBinary(events, &event.Event{Service: "shop", Type: typ, Time: at, Count: 2, Weight: 3})
+		}
+		body := append(record.AppendHead(nil, len(types), &event.Batch{}, nil), events...)
+		require.NoError(t, state.Apply(wal.Record{Seq: uint64(2 + seq), Time: at.UnixNano(), Type: record.TypeEvents,
+			Payload: body}, refuse))
+	}
+	require.Equal(t, []string{"2 1700000000 [{shop ordr uncounted 12} {shop visit uncounted 6}]"}, told)
 }

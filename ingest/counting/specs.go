@@ -89,7 +89,8 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements, Warnings: sp.Warnings}
 	for _, s := range sp.Services {
 		in.Services = append(
-			in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
+			in.Services, fold.Service{Name: s.Name, Types: s.Types, AdmitUnknown: s.AdmitUnknownTypes,
+				Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	return in
 }
@@ -169,7 +170,13 @@ func catalog(services []fold.Service) event.Catalog {
 	for _, s := range services {
 		known[s.Name] = s.Types
 	}
-	return event.NewCatalog(known)
+	c := event.NewCatalog(known)
+	for _, s := range services {
+		if s.AdmitUnknown {
+			c.Admit(s.Name)
+		}
+	}
+	return c
 }
 
 // longest is the longest window that any indicator is asked for.

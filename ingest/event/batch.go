@@ -64,7 +64,11 @@ const (
 	KnownYes Known = iota
 	UnknownService
 	UnknownType
+	Uncounted // an unknown type of a service that admits those: the event is stored
 )
+
+// Admitted reports whether the event is stored.
+func (k Known) Admitted() bool { return k == KnownYes || k == Uncounted }
 
 // Catalog knows the services and the types of their events. It must not change
 // while a body is decoded. One that is also a Suggester helps with the errors.

@@ -10,6 +10,7 @@ import (
 // StaticCatalog is a Catalog that knows a fixed set of names.
 type StaticCatalog struct {
 	services map[string]map[string]bool // the types; empty takes any
+	admits   map[string]bool            // services of which events of other types are stored
 }
 
 // NewCatalog makes a catalogue of services and their types. A service without
@@ -26,6 +27,14 @@ func NewCatalog(services map[string][]string) *StaticCatalog {
 	return c
 }
 
+// Admit makes the events of unknown types of a service known as Uncounted.
+func (c *StaticCatalog) Admit(service string) {
+	if c.admits == nil {
+		c.admits = map[string]bool{}
+	}
+	c.admits[service] = true
+}
+
 // Lookup implements Catalog.
 func (c *StaticCatalog) Lookup(service, typ []byte) Known {
 	types, ok := c.services[string(service)]
@@ -33,6 +42,9 @@ func (c *StaticCatalog) Lookup(service, typ []byte) Known {
 	case !ok:
 		return UnknownService
 	case len(types) > 0 && !types[string(typ)]:
+		if c.admits[string(service)] {
+			return Uncounted
+		}
 		return UnknownType
 	}
 	return KnownYes

@@ -412,7 +412,7 @@ func (d *Decoder) checkDurations() {
 
 func (d *Decoder) checkCatalog() {
 	known := d.opt.Catalog.Lookup(d.f.service, d.f.typ)
-	if known == KnownYes {
+	if known.Admitted() {
 		return
 	}
 	code, what, text := CodeUnknownService, "service", d.f.service

@@ -127,6 +127,7 @@ func (m *Mapper) Cut() int { return m.cut }
 // Span returns the event of a span that counts, or why it does not count.
 func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 	m.gather(&s.Origin, s.Attrs)
+	p := m.plan
 	typ, why := m.typeOf(s)
 	switch {
 	case typ == nil:
@@ -137,24 +138,37 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 	case !m.takes(typ):
 		m.notice(s, typ)
 		return nil, m.refuse()
+	case !p.isCounted(typ):
+		m.notice(s, typ)
 	}
 	e := m.event(s, typ)
 	m.find(typ, signalSpans, e.Weight)
 	return e, Counts
 }
 
-// takes reports whether a spec counts events of the type from the service at hand.
+// takes reports whether events of the type from the service at hand are stored.
 func (m *Mapper) takes(typ []byte) bool {
 	p := m.plan
-	if p.counted != nil && string(p.counted) == string(typ) { // plans go with their catalogue
+	if p.isCounted(typ) { // plans go with their catalogue
 		return true
 	}
-	if !p.known || m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
+	known := event.KnownYes
+	if m.catalog != nil {
+		known = m.catalog.Lookup(p.service, typ)
+	}
+	switch {
+	case !p.known || !known.Admitted():
 		m.refused = typ
 		return false
+	case known == event.KnownYes:
+		p.counted = typ
 	}
-	p.counted = typ
 	return true
+}
+
+// isCounted reports whether the type is the one that a spec was last found to count.
+func (p *plan) isCounted(typ []byte) bool {
+	return p.counted != nil && string(p.counted) == string(typ)
 }
 
 // refuse says why the spec does not count an item that takes has refused.

@@ -477,3 +477,33 @@ func TestAMapperIsBounded(t *testing.T) {
 	}
 	runtime.KeepAlive(m)
 }
+
+// TestUnknownTypesThatAServiceAdmits are events, and still noted as not counted.
+func TestUnknownTypesThatAServiceAdmits(t *testing.T) {
+	seen := otlp.NewSeen(func() time.Time { return now })
+	m, wire := otlp.NewMapper(&otlp.Settings{}, seen, nil), otlpwire.New(otlpwire.Limits{})
+	catalog := event.NewCatalog(map[string][]string{"shop": {"order"}, "bank": {"order"}})
+	catalog.Admit("shop")
+	for service, want := range map[string]otlp.Reason{"shop": otlp.Counts, "bank": otlp.UnknownType,
+		"none": otlp.UnknownService} {
+		data := usual(2)
+		data.ResourceSpans[0].Resource.Attributes[0].Value.Value = &common.AnyValue_StringValue{StringValue: service}
+		body, err := proto.Marshal(data)
+		require.NoError(t, err)
+		m.Begin(catalog, nil)
+		spans := 0
+		require.NoError(t, wire.Traces(body, func(s *otlpwire.Span) error {
+			draft, why := m.Span(s)
+			require.Equal(t, want, why, service)
+			require.Equal(t, want == otlp.Counts, draft != nil)
+			if draft == nil {
+				name, typ := m.Refused()
+				require.Equal(t, service+" server", string(name)+" "+string(typ))
+			}
+			spans++
+			return nil
+		}))
+		require.Equal(t, 2, spans)
+	}
+	require.Len(t, seen.Snapshot(), 3)
+}

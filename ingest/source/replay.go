@@ -116,7 +116,7 @@ func (r *Replayer) Target(ctx context.Context, entries []dlq.Entry) []error {
 // known reports whether the spec now has the service and the type that it did not have.
 func (r *Replayer) known(e *dlq.Entry) error {
 	catalog := r.Catalog()
-	if catalog == nil || catalog.Lookup([]byte(e.Service), []byte(e.Type)) == event.KnownYes {
+	if catalog == nil || catalog.Lookup([]byte(e.Service), []byte(e.Type)).Admitted() {
 		return nil
 	}
 	return fmt.Errorf("the spec still has no service %q with the type %q (add it, then replay)", e.Service, e.Type)

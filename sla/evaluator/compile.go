@@ -85,7 +85,8 @@ func (c *compiler) problem(format string, args ...any) {
 func (c *compiler) service(name string, s fold.Service) {
 	have, ok := c.services[name]
 	if !ok {
-		have = &fold.Service{Name: name, Types: slices.Clone(s.Types), Dimensions: slices.Clone(s.Dimensions)}
+		have = &fold.Service{Name: name, Types: slices.Clone(s.Types), Dimensions: slices.Clone(s.Dimensions),
+			AdmitUnknown: s.AdmitUnknown}
 		c.services[name] = have
 	}
 	have.Buckets = append(have.Buckets, s.Buckets...)

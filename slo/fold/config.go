@@ -241,6 +241,8 @@ type Service struct {
 	Name string `json:"name"`
 	// Types lists the event types that exist; empty means any.
 	Types []string `json:"types,omitempty"`
+	// AdmitUnknown: events of other types are no error. Nothing counts them, see [ErrUncounted].
+	AdmitUnknown bool `json:"admit_unknown_types,omitempty"`
 	// Dimensions are attribute names that the per-service counters are split by,
 	// besides type, outcome and severity (such as error_type).
 	Dimensions []string `json:"dimensions,omitempty"`

@@ -37,6 +37,9 @@ import (
 // rest of the error says why.
 var ErrRefused = errors.New("event refused")
 
+// ErrUncounted is the error of an event that is not counted on purpose: its service admits types that it does not know.
+var ErrUncounted = errors.New("event of a type that the service admits and does not count")
+
 // Options bound a Fold's caches. A zero field takes the default given with it.
 // They change how fast it is, never what it counts.
 type Options struct {
@@ -193,7 +196,7 @@ const punctual = int64(time.Minute)
 
 // Apply counts one event of a record that was received at recvNs (Unix
 // nanoseconds), its count times its weight. The event's bytes are not kept. The
-// error, if any, wraps ErrRefused, and the event then counts nowhere.
+// error, if any, wraps ErrRefused or is ErrUncounted, and the event then counts nowhere.
 //
 // Whether an event is refused depends on the configuration and the record time only, so a replay refuses the same
 // ones. An event that is too old for every bucket is not refused: it counts in totals, and Stats.TooOld says so.
@@ -217,7 +220,10 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 			time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
 	}
 	p := f.plan(svc, v)
-	if p.reason != "" {
+	switch {
+	case p.uncounted:
+		return ErrUncounted
+	case p.reason != "":
 		return f.refuse(p.reason)
 	}
 	f.stats.events++

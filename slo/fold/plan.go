@@ -29,6 +29,8 @@ type plan struct {
 	hash   uint64 // of key, so that the table grows without hashing again
 	reason string // why such events are refused; "" if they are not
 
+	uncounted bool // events of a type that the service admits and does not know
+
 	events  []eventPlan     // one per store of events, so that its leaf is looked up once per event
 	slices  []slicePlan     // one per group of an indicator of slices
 	works   []workPlan      // one per indicator of completion that they start, move or end work of
@@ -232,6 +234,9 @@ func (f *Fold) plan(svc *service, v *event.View) *plan {
 func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 	p := &plan{svc: svc, key: string(f.key), suspect: math.MaxInt64}
 	if typ := string(v.Type); !svc.knows(typ) {
+		if p.uncounted = svc.spec.AdmitUnknown; p.uncounted {
+			return p
+		}
 		p.reason = fmt.Sprintf("service %q has no events of type %q", svc.spec.Name, typ)
 		return p
 	}
@@ -455,8 +460,13 @@ func (c *Config) NewJudge(id string) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{ind: ind, svc: newService(&Service{Name: spec.Service}, []*indicator{ind}), known: map[string]verdict{}},
-		nil
+	svc := &Service{Name: spec.Service}
+	for i := range c.Services {
+		if s := &c.Services[i]; s.Name == spec.Service {
+			svc.Types = s.Types
+		}
+	}
+	return &Judge{ind: ind, svc: newService(svc, []*indicator{ind}), known: map[string]verdict{}}, nil
 }
 
 // Names are the attributes and fields by which the indicator tells good from bad.
@@ -509,6 +519,9 @@ func (j *Judge) Of(v *event.View) (good, bad uint64, g slo.Group) {
 }
 
 func (j *Judge) judge(v *event.View) (x verdict) {
+	if !j.svc.knows(string(v.Type)) {
+		return x
+	}
 	get := j.svc.labels(v)
 	if x.valid = j.ind.valid.Matches(get); !x.valid {
 		return x

@@ -64,3 +64,37 @@ func TestAJudgeCountsAsTheFold(t *testing.T) {
 	_, err := cfg.NewJudge("shop/none")
 	require.ErrorContains(t, err, "no indicator shop/none")
 }
+
+// TestUncounted: events of unknown types count nowhere if the service admits these, and are no error, not even for an
+// indicator that takes every type. Drops of them lower no coverage, and a Judge agrees.
+func TestUncounted(t *testing.T) {
+	cfg := config(availability())
+	cfg.Services[0].Types = []string{"order"}
+	ordr := failed(shop(t0.Add(time.Second)))
+	ordr.Type = "ordr"
+	f := newFold(t, cfg, t0)
+	err := tryApply(f, t0.Add(time.Second), Live, ordr)
+	require.ErrorIs(t, err, ErrRefused)
+	require.EqualValues(t, 1, f.stats.refused)
+
+	cfg.Services[0].AdmitUnknown = true
+	f = newFold(t, cfg, t0)
+	apply(t, f, t0.Add(time.Second), failed(shop(t0.Add(time.Second))))
+	before := f.Sums(Request{})
+	for _, mode := range []Mode{Live, Backfill, Replay} {
+		require.Equal(t, ErrUncounted, tryApply(f, t0.Add(time.Second), mode, ordr))
+	}
+	f.Dropped(t0.Add(time.Second).UnixNano(), []byte("shop"), []byte("ordr"), t0.UnixNano(), 5, "rate_limit")
+	after := f.Sums(Request{})
+	require.Equal(t, before.Groups, after.Groups)
+	require.Equal(t, before.Traffic, after.Traffic)
+	require.Zero(t, f.stats.refused)
+
+	j, err := cfg.NewJudge("shop/availability")
+	require.NoError(t, err)
+	var v event.View
+	_, err = v.Parse(event.AppendBinary(nil, ordr))
+	require.NoError(t, err)
+	good, bad, _ := j.Of(&v)
+	require.Zero(t, good+bad)
+}

@@ -394,6 +394,7 @@ func (a *assembly) types(s *assembled) {
 	for _, d := range s.drafts {
 		listed = append(listed, d.types...)
 		said = said || d.types != nil || d.anyType
+		s.AdmitUnknownTypes = s.AdmitUnknownTypes || d.admits
 		anyType = anyType || d.anyType
 	}
 	derived, open := map[string]bool{}, false
@@ -443,6 +444,12 @@ func (a *assembly) types(s *assembled) {
 		s.Types = slices.Compact(listed)
 	case !open:
 		s.Types = slices.Sorted(maps.Keys(derived))
+	}
+	for _, d := range s.drafts {
+		if d.admits && len(s.Types) == 0 {
+			a.Warnf(d.admitsAt, "remove it, or list `types`",
+				"admit_unknown_types has no effect, because %s takes events of every type", yamldoc.Clip(s.Name))
+		}
 	}
 }
 

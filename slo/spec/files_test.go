@@ -301,3 +301,16 @@ func TestOldKeyOfThresholds(t *testing.T) {
 	require.ErrorContains(t, ps.Err(),
 		"f:5:1: spec: limits is the old name of thresholds, and only one of them may be given (move its items to thresholds)")
 }
+
+func TestAdmitUnknownTypes(t *testing.T) {
+	const text = "version: sloengine/v1\nservice: shop\ntypes: [order]\nadmit_unknown_types: true\n" +
+		"slos: [{name: a, objective: 99, indicator: {events: {bad: '{outcome=\"failure\"}'}}}]\n"
+	s, ps := Load([]File{{Name: "a.yaml", Data: []byte(text)}})
+	require.Empty(t, ps)
+	require.True(t, s.Services[0].AdmitUnknownTypes)
+	require.Contains(t, string(Encode(s)), "admit_unknown_types: true")
+	_, ps = Load([]File{{Name: "a.yaml", Data: []byte(strings.Replace(text, "[order]", "any", 1))}})
+	require.Len(t, ps, 1)
+	require.Equal(t, 4, ps[0].Line)
+	require.Contains(t, ps[0].Message, "has no effect, because shop takes events of every type")
+}

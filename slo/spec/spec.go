@@ -73,6 +73,8 @@ type Service struct {
 	// Types are the event types that the service sends, sorted; empty means any.
 	// Unless a file lists them they are those that the selectors name.
 	Types []string
+	// AdmitUnknownTypes stores events of other types, which nothing counts.
+	AdmitUnknownTypes bool
 	// Dimensions are the attributes that the service's counters are split by.
 	Dimensions []string
 
@@ -150,6 +152,8 @@ type draft struct {
 	labelAt    map[string]Position
 	types      []string // as listed
 	anyType    bool     // said to be any
+	admits     bool     // unknown types
+	admitsAt   Position
 	dimensions []string
 	hasDims    bool
 	buckets    []time.Duration

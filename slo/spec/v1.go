@@ -42,7 +42,7 @@ var misplaced = map[string]string{
 const oldThresholds = "limits"
 
 // headKeys is how many keys of a document are about the service. The others are lists.
-const headKeys = 7
+const headKeys = 8
 
 func (d *draft) keys() keys {
 	thresholds := parts(&d.thresholds, "threshold", func() *thresholdDraft {
@@ -73,6 +73,7 @@ func (d *draft) keys() keys {
 					wordsShape("any"), listShape(doc{Kind: shape.Text, Pattern: typePattern.String(), Note: "event type"}))
 			},
 		}),
+		at("admit_unknown_types", truth{to: &d.admits}).or("false"),
 		at("dimensions", custom{
 			in:  func(v *yamldoc.Value) { d.dimensions, d.hasDims = readDimensions(v), true },
 			out: func(*encoder) *yamlgen.Node { return unless(d.hasDims, d.dimensions) },
@@ -138,6 +139,7 @@ func documentV1(v *yamldoc.Value) *draft {
 		return nil
 	}
 	d.at, d.descriptionAt = placeOf(o, "service"), placeOf(o, "description")
+	d.admitsAt = placeOf(o, "admit_unknown_types")
 	if o.Has(oldThresholds) && o.Has("thresholds") {
 		o.KeyErrorf(oldThresholds, "move its items to thresholds",
 			"spec: limits is the old name of thresholds, and only one of them may be given")
@@ -419,6 +421,7 @@ func (e *encoder) draft() *draft {
 	s := e.service
 	d := &draft{
 		service: s.Name, description: s.Description, labels: s.Labels, types: s.Types,
+		admits:     s.AdmitUnknownTypes,
 		dimensions: s.Dimensions, hasDims: !slices.Equal(s.Dimensions, DefaultDimensions),
 		buckets: s.Buckets, hasBuckets: s.Buckets != nil && !slices.Equal(s.Buckets, DefaultBuckets),
 	}

@@ -62,7 +62,7 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	s.engine, err = engine.Open(engine.Options{
 		Dir: b.DataDir,
 		State: counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters,
-			Tracing: tracing, Rebuilds: s.rebuilds},
+			Tracing: tracing, Rebuilds: s.rebuilds, Uncounted: counting.NewUncounted(in.rejects.Stored)},
 		Config:       b.first.Encoded,
 		Metrics:      engine.NewMetrics(b.set),
 		Logger:       b.Log,

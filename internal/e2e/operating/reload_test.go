@@ -405,3 +405,43 @@ func TestSinksChangeByReload(t *testing.T) {
 	delivered("archive", 30)
 	p.Stop(t)
 }
+
+// TestUnknownTypesAreAdmitted stores events of a type that no SLO counts, and names them, also after a kill.
+func TestUnknownTypesAreAdmitted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := e2etest.WriteFile(t, dir, "spec.yaml",
+		strings.Replace(fmt.Sprintf(reloadSpec, "99.9", "order"), "slos:", "admit_unknown_types: true\nslos:", 1))
+	serve := func() *e2etest.Process { return e2etest.Serve(t, dir, spec, "log: {retain: 1d}\n") }
+	p := serve()
+	const ordr = `{"id":"1","service":"shop","type":"ordr","outcome":"failure"}`
+	for _, want := range []string{`"accepted":1`, `"duplicates":1`} {
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", ordr)
+		require.Equal(t, 202, status, answer)
+		require.Contains(t, answer, want)
+	}
+	stored := func() {
+		t.Helper()
+		testkit.Eventually(t, "the table names the type", func() bool {
+			return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/rejects")),
+				`"types":[{"code":"uncounted","service":"shop","type":"ordr","events":1,"first":`)
+		})
+		require.Zero(t, e2etest.Counter(t, p, "slo_events_total"))
+		require.Zero(t, e2etest.Counter(t, p, "sloengine_events_total"))
+		require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "stored, not counted")
+	}
+	stored()
+	require.EqualValues(t, 1, e2etest.Counter(t, p, "sloengine_uncounted_events_total"))
+	p.Kill()
+	p = serve()
+	stored()
+	p.Stop(t)
+	p = serve()
+	stored()
+	p.Kill()
+	p = serve()
+	stored()
+	out, stderr, code := e2etest.Command(t, "export", "--data-dir", filepath.Join(dir, "data"))
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, `"type":"ordr"`)
+}
