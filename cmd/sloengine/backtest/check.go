@@ -19,8 +19,9 @@ import (
 // that the engine logged.
 type check struct {
 	Checked
-	since int64 // from then on the replay knows as much as the engine did
-	known bool  // the spec in force
+	since   int64         // from then on the replay knows as much as the engine did
+	longest time.Duration // that counts of the spec in force reach back
+	known   bool          // the spec in force
 }
 
 // Checked is what a check prints.
@@ -77,17 +78,23 @@ func (c *check) follow(r *replay, rec *wal.Record) error {
 	}
 	l.spec = sp
 	in := counting.Inputs(sp)
+	cfg, err := evaluator.Compile(in)
+	if err != nil {
+		return err
+	}
+	c.longest = 0
+	for i := range cfg.Indicators {
+		c.longest = max(c.longest, cfg.Indicators[i].Retention)
+	}
 	if c.since == 0 && r.firstSeq > 1 { // its windows reach back before the oldest record
-		cfg, err := evaluator.Compile(in)
-		if err != nil {
-			return err
-		}
-		for i := range cfg.Indicators {
-			c.since = max(c.since, rec.Time+int64(cfg.Indicators[i].Retention))
-		}
+		c.since = rec.Time + int64(c.longest)
 	}
 	return l.eval.SetSpec(in)
 }
+
+// rebuilt notes that the engine went on with counts that the replay does not have: their file is gone with the next
+// checkpoint.
+func (c *check) rebuilt(rec *wal.Record) { c.since = rec.Time + int64(c.longest) }
 
 // compare compares the states behind a tick.
 func (c *check) compare(r *replay, t *record.Tick, late bool) {
@@ -122,8 +129,8 @@ func (r *replay) checked() *Checked {
 	out.Notes = []string{"Not compared, since their inputs are not in the log: alerts on the engine itself and on forecasts."}
 	note := func(format string, args ...any) { out.Notes = append(out.Notes, fmt.Sprintf(format, args...)) }
 	if n := out.Ticks - out.Compared; n > 0 {
-		note("%s not compared: their windows begin before the oldest record, or the log could not be written in time.",
-			cli.Plural(n, "tick"))
+		note("%s not compared: their windows begin before the oldest record or before counts were rebuilt, or the log could "+
+			"not be written in time.", cli.Plural(n, "tick"))
 	}
 	if r.broken > 0 {
 		note("%s refused, as by the engine, or cannot be read.", cli.Plural(int(r.broken), "record"))

@@ -46,6 +46,18 @@ func TestVerify(t *testing.T) {
 	require.Contains(t, out, "1 start of the engine")
 	require.Regexp(t, `The first difference is at 2026-11-02 00:11:50Z, behind record \d+\. The replay has these alerts: .*`+
 		`ErrorBudgetBurnPage shop/checkout firing since`, out)
+
+	// Counts that were rebuilt are not in the log.
+	w.write(record.TypeRebuilt, w.last, (&record.Rebuilt{Indicators: []string{"shop/checkout"}}).Append(nil))
+	w.save()
+	tick := record.Tick{Time: w.last.UnixNano(), Folded: w.log.NextSeq() - 1}
+	w.write(record.TypeTicks, w.last.Add(time.Millisecond), tick.Append(nil))
+	w.save()
+	out, err = run(t, "--verify", "--data-dir", w.dir)
+	require.ErrorIs(t, err, cli.ErrFindings)
+	require.Contains(t, out, "100 ticks compared, 1 difference.")
+	require.Contains(t, out, "1 tick not compared")
+
 	_, err = run(t, "--verify", "-f", "x.yaml", "--data-dir", w.dir)
 	require.ErrorContains(t, err, "takes no -f")
 }

@@ -277,6 +277,8 @@ func (r *replay) apply(e *entry) (up bool, err error) {
 	switch {
 	case rec.Type == record.TypeConfig && r.check != nil:
 		return true, r.check.follow(r, rec)
+	case rec.Type == record.TypeRebuilt && r.check != nil:
+		r.check.rebuilt(rec)
 	case rec.Type == record.TypeConfig, rec.Type == record.TypeIncident:
 		// The specs that are tried hold all the time, and book has the incidents.
 		for _, t := range r.tallies {
