@@ -91,6 +91,9 @@ func (l *Lone) Configure(then *Config, at int64) error {
 	now := Service{Name: l.service}
 	if !absent {
 		now = then.Services[i]
+		if now.AdmitUnknown { // what nothing counted then is in the log, too
+			now.Types = l.types
+		}
 	}
 	mark := Tick
 	switch {
@@ -118,7 +121,7 @@ func (l *Lone) Configure(then *Config, at int64) error {
 
 // admitted reports whether a service had all events that the indicators may count.
 func (l *Lone) admitted(s *Service) bool {
-	return len(s.Types) == 0 ||
+	return len(s.Types) == 0 || s.AdmitUnknown ||
 		!l.any && !slices.ContainsFunc(l.types, func(typ string) bool { return !slices.Contains(s.Types, typ) })
 }
 

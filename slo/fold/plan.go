@@ -542,6 +542,7 @@ func (c *Config) NewRefuser(name string) func(rec int64, v *event.View) bool {
 	}
 	svc := newService(&c.Services[i], nil)
 	return func(rec int64, v *event.View) bool {
-		return string(v.Service) != name || !plausible(v.Time, rec) || !svc.knows(string(v.Type))
+		return string(v.Service) != name || !plausible(v.Time, rec) ||
+			!svc.knows(string(v.Type)) && !svc.spec.AdmitUnknown
 	}
 }

@@ -98,3 +98,40 @@ func TestUncounted(t *testing.T) {
 	good, bad, _ := j.Of(&v)
 	require.Zero(t, good+bad)
 }
+
+// TestAdmittedTypesAreCountedLater: a definition that names a type which was stored uncounted counts it from the log, and
+// the time is observed. Where the type was rejected, it is not.
+func TestAdmittedTypesAreCountedLater(t *testing.T) {
+	fixed := availability()
+	fixed.Valid = []Matcher{eq("type", "order")}
+	next := config(fixed)
+	next.Services[0].Types = []string{"order"}
+	for _, admits := range []bool{true, false} {
+		wrong := availability()
+		wrong.Valid = []Matcher{eq("type", "ordr")}
+		then := config(wrong)
+		then.Services[0].Types, then.Services[0].AdmitUnknown = []string{"ordr"}, admits
+		l, err := NewLone(next, []string{"shop/availability"})
+		require.NoError(t, err)
+		require.NoError(t, l.Configure(then, t0.UnixNano()))
+		require.Equal(t, admits, !l.Absent())
+		v := viewOf(t, failed(shop(t0.Add(time.Minute))))
+		require.Equal(t, !admits, then.NewRefuser("shop")(t0.Add(time.Minute).UnixNano(), &v))
+		if !admits {
+			continue
+		}
+		l.Fold.Advance(t0.Add(time.Minute).UnixNano(), Start)
+		apply(t, l.Fold, t0.Add(time.Minute), failed(shop(t0.Add(time.Minute))))
+		other := shop(t0.Add(time.Minute))
+		other.Type = "ordr"
+		require.ErrorIs(t, tryApply(l.Fold, t0.Add(time.Minute), Live, other), ErrRefused, "no indicator needs the type")
+		require.Equal(t, []uint64{0, 1}, groupOf(t, l.Fold.Sums(Request{}), "shop/availability").Total)
+	}
+}
+
+func viewOf(t *testing.T, e *event.Event) (v event.View) {
+	t.Helper()
+	_, err := v.Parse(event.AppendBinary(nil, e))
+	require.NoError(t, err)
+	return v
+}
