@@ -62,6 +62,15 @@ func (c *Counts) Do(ctx context.Context, f func(*fold.Fold)) error {
 	return c.engine.Do(ctx, func() { f(c.fold) })
 }
 
+// Seal calls f with the fold and the number of the last record that it holds. No record is applied meanwhile.
+func (c *Counts) Seal(ctx context.Context, f func(f *fold.Fold, position uint64) error) error {
+	var err error
+	if done := c.engine.Do(ctx, func() { err = f(c.fold, c.engine.Position()) }); done != nil {
+		return done
+	}
+	return err
+}
+
 // Sums answers the evaluator. They are those behind the record with the number folded.
 func (c *Counts) Sums(ctx context.Context, req fold.Request) (out *fold.Sums, folded uint64, err error) {
 	if err := c.engine.Do(ctx, func() { out, folded = c.fold.Sums(req), c.engine.Position() }); err != nil {

@@ -35,6 +35,14 @@ type Source struct {
 	LedgerOptions LedgerOptions
 }
 
+// Seal names the records that a report was made of: all of them up to a position. What it says of incidents, forecasts
+// and annotations follows from other data, too.
+type Seal struct {
+	Position  uint64    // number of the last record
+	Digest    string    // of the records; "" if the log is not retained
+	Evaluated time.Time // the time as of which they were evaluated
+}
+
 // Maker makes reports and keeps the last few, so that page, CSV and JSON of one period show the same numbers and
 // cost one read. It makes one report at a time.
 type Maker struct {

@@ -131,7 +131,8 @@ func newPeriodReport(p *report.Report, v site.View, days bool) v1.PeriodReport {
 	out := v1.PeriodReport{
 		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(),
 		Next:    p.Period.Shift(1).String(),
-		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []v1.ReportSLO{}, SLAs: []v1.ReportSLA{},
+		Service: p.Service, Agreement: string(p.Agreement), Begun: p.Begun, Running: p.Running,
+		SLOs: []v1.ReportSLO{}, SLAs: []v1.ReportSLA{},
 		Thresholds: []v1.ReportThreshold{},
 	}
 	if p.Zone != nil {

@@ -98,6 +98,8 @@ type Numbers struct {
 	Kept    report.KeptFunc                     // nil: reports take it that limits dropped nothing
 	Onsets  report.OnsetsFunc                   // of the engines of a view, which has no incidents; nil: not known
 	Ledger  report.LedgerOptions
+	// Seal calls f with a report and its source, both as of one position of the log. nil: reports have no seal.
+	Seal func(ctx context.Context, at time.Time, f func(*sla.Report, report.Source) error) (*report.Seal, error)
 
 	Traces Traces // of events that counted as bad; nil: none are known
 	// Events finds events of an SLO in the log; nil: there is no log.

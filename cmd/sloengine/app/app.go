@@ -69,7 +69,7 @@ const SubscriptionsFile = "subscriptions.json"
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
-		AlertsFile, NotificationsFile, notificationsJournal, reports.File, ForecastsFile, AnnotationsFile,
+		AlertsFile, NotificationsFile, notificationsJournal, reports.File, reports.Dir, ForecastsFile, AnnotationsFile,
 		SubscriptionsFile, RejectsFile, sources.PositionsFile, AuditDir, RemoteWriteDir)}
 }
 

@@ -100,7 +100,7 @@ var backupFiles = []string{
 	ForecastsFile, AnnotationsFile, SubscriptionsFile, RejectsFile,
 }
 
-var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,
+var backupDirs = []string{AuditDir, reports.Dir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,
 	engine.LogDir, engine.HistoryDir, engine.RebuiltDir, checkpoint.Dir}
 
 // BackupHolds reports whether a backup may hold a file of that name.
@@ -132,7 +132,8 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set, history bool) e
 				return err
 			}
 		}
-		return addAudit(set.Below(AuditDir), filepath.Join(b.dir, AuditDir))
+		return errors.Join(addFolder(set.Below(AuditDir), filepath.Join(b.dir, AuditDir)),
+			addFolder(set.Below(reports.Dir), filepath.Join(b.dir, reports.Dir)))
 	}, engine.AddFile(set.Below("")))
 }
 
@@ -179,13 +180,17 @@ func (b *backups) snapshotDelivery(ctx context.Context, set *backup.Set) error {
 	}, set.Below(engine.LogRangeDir))
 }
 
-// addAudit adds the audit log. What is recorded meanwhile is appended behind the size that was taken.
-func addAudit(add engine.AddFile, dir string) error {
+// addFolder adds the audit log, or the stored reports. What is recorded meanwhile is appended behind the size that was
+// taken.
+func addFolder(add engine.AddFile, dir string) error {
 	names, err := fsys.OS().List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list audit log: %w", err)
+		return fmt.Errorf("list %s: %w", filepath.Base(dir), err)
 	}
 	for _, name := range names {
+		if strings.HasSuffix(name, fsys.TempSuffix) {
+			continue
+		}
 		if err := addFile(add, dir, name); err != nil {
 			return err
 		}

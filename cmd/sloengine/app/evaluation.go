@@ -10,12 +10,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/outlook"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -81,6 +83,31 @@ func (e *evaluation) run(ctx context.Context) error {
 		e.log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return e.Run(ctx)
+}
+
+// seal reports as of one position of the log, which another process makes the same of.
+func (b *builder) seal(p *parts) func(context.Context, time.Time, func(*sla.Report, report.Source) error) (*report.Seal,
+	error) {
+	counts, history := p.evaluation.counts, p.storage.engine.History()
+	return func(ctx context.Context, at time.Time, do func(*sla.Report, report.Source) error) (*report.Seal, error) {
+		out := &report.Seal{}
+		in := b.specs.InForce().Inputs
+		if err := counts.Seal(ctx, func(f *fold.Fold, position uint64) error {
+			out.Position, out.Evaluated = position, at.UTC()
+			return reports.AsOf(ctx, f, in, out.Evaluated, do)
+		}); err != nil {
+			return nil, err
+		}
+		if history.Bounds().Age == 0 {
+			return out, nil
+		}
+		sum, err := history.Source().Digest(ctx, out.Position)
+		if err != nil {
+			return nil, fmt.Errorf("digest of the log: %w", err)
+		}
+		out.Digest = sum.String()
+		return out, nil
+	}
 }
 
 // AnnotationsFile keeps the annotations.

@@ -45,7 +45,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	auth, allow := in.auth, opt.Allow
 	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
 	opt.Traces, opt.Counters = p.storage.traces, p.sources.Counters
-	opt.Events = p.storage.events.Find
+	opt.Events, opt.Seal = p.storage.events.Find, b.seal(p)
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
 		Unknown: in.rejects.Types, Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{
@@ -70,7 +70,8 @@ func (b *builder) routes(a *app) (*routes, error) {
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), newBackups(b, p.storage).serve)
 	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
-		Sender: p.reports.Sender, Write: pages.WriteReport, Body: pages.JSONBody, Fail: opt.LogError, Audit: trail.note,
+		Sender: p.reports.Sender, Make: p.reports.Making(pages.WriteReport), Body: pages.JSONBody, Fail: opt.LogError,
+		Audit: trail.note,
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
 		dead: p.deadLetters, incidents: p.incidents, rejects: in.rejects, keys: e.parking.EraseKeys,

@@ -20,6 +20,7 @@ func newReport(s cli.Streams) *cobra.Command {
 		period, service, agreement, zone, out string
 		days                                  bool
 	)
+	var past pastReport
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "report",
@@ -35,15 +36,30 @@ another time zone for all of them.
 
 The table has each line beside that of the period before, as has the mail of a report,
 which -o html prints. With --days, -o csv writes one line for each day of each group
-of an SLO or agreement, for spreadsheets and BI tools. docs/reference/days.md lists the columns.`,
+of an SLO or agreement, for spreadsheets and BI tools. docs/reference/days.md lists the columns.
+
+With --data-dir, the report is made from the retained log of an engine, which may be running,
+up to the record --as-of. The same log gives the same bytes later, and on another machine.
+It has no incidents, forecasts and budget ledger.`,
 		Example: `  sloengine report
   sloengine report --period 2026-W47
   sloengine report --period 2026-11 --agreement shop/gold --zone Europe/Moscow
-  sloengine report --period last-week --days -o csv --out days.csv`,
+  sloengine report --period last-week --days -o csv --out days.csv
+  sloengine report --period 2026-10 --data-dir data --as-of 48151 -o json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if days && o.Format != "json" && o.Format != "csv" {
 				return cli.Usagef("--days requires -o json or -o csv")
+			}
+			switch {
+			case past.dataDir == "" && (c.Flags().Changed("as-of") || len(past.files) > 0):
+				return cli.Usagef("--as-of and -f require --data-dir")
+			case past.dataDir != "" && days:
+				return cli.Usagef("--days is for a running engine: -o json has the days with --data-dir, too")
+			case past.dataDir != "":
+				return toFile(out, s.Out, func(w io.Writer) error {
+					return past.write(c.Context(), s, period, service, agreement, zone, o.Format, w)
+				})
 			}
 			path := "/api/v1/report"
 			q := given(map[string]string{"service": service, "agreement": agreement, "zone": zone})
@@ -75,8 +91,11 @@ of an SLO or agreement, for spreadsheets and BI tools. docs/reference/days.md li
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
 	f.BoolVar(&days, "days", false, "include the numbers of each day (requires -o json or -o csv)")
 	f.StringVar(&out, "out", "", "file to write (default: standard output)")
+	f.StringVar(&past.dataDir, "data-dir", "", "make the report from the log in this data directory")
+	f.Uint64Var(&past.at, "as-of", 0, "number of the last record to read (requires --data-dir; default: all)")
+	past.files.Add(f)
 	o.AddOutput(f, "table", "json", "csv", "html", "text")
-	c.AddCommand(newReportSend(s))
+	c.AddCommand(newReportSend(s), newReportVerify(s))
 	return c
 }
 

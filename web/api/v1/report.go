@@ -92,7 +92,9 @@ type PeriodReport struct {
 	Previous   string            `json:"previous"`
 	Next       string            `json:"next"`
 	Service    string            `json:"service,omitempty"`
+	Agreement  string            `json:"agreement,omitempty"`
 	Zone       string            `json:"zone,omitempty"` // that was asked for
+	Log        *ReportLog        `json:"log,omitempty"`  // of a report that was sent
 	Begun      bool              `json:"begun"`
 	Running    bool              `json:"running"` // the period is not over everywhere
 	SLOs       []ReportSLO       `json:"slos"`
@@ -101,6 +103,13 @@ type PeriodReport struct {
 	Limits     []ReportThreshold `json:"limits"`          // the same, for clients that know the old name
 	Costs      *sla.Costs        `json:"costs,omitempty"` // of all its SLOs, if the spec states any
 	Incidents  *ReportIncidents  `json:"incidents"`       // null: not known
+}
+
+// ReportLog names the records of the log that a report follows from.
+type ReportLog struct {
+	Position  uint64    `json:"position"`         // number of the last one
+	Digest    string    `json:"digest,omitempty"` // of all of them, if the log is retained
+	Evaluated time.Time `json:"evaluated"`        // the time as of which they were evaluated
 }
 
 // IncidentFigures sums up the incidents that were detected in a period. Medians are over those of severity critical.

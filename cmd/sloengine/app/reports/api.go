@@ -34,7 +34,7 @@ type SentTarget struct {
 // API sends scheduled reports by hand.
 type API struct {
 	Sender *delivery.Sender
-	Write  WriteFunc
+	Make   delivery.MakeFunc
 	Body   func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
 	Audit  func(c *gin.Context, action, detail string, err error)
 	Fail   func(msg string, err error)
@@ -51,7 +51,7 @@ func (a *API) Serve(c *gin.Context) {
 	if !site.ReadFields(c, body, site.Fields{"period": site.Value(&period, "a text")}) {
 		return
 	}
-	p, results, err := a.Sender.SendNow(c.Request.Context(), name, period, a.Write.make)
+	p, results, err := a.Sender.SendNow(c.Request.Context(), name, period, a.Make)
 	detail := fmt.Sprintf("report=%q period=%q", name, period)
 	if err != nil {
 		a.Audit(c, "report.send", detail, err)

@@ -1,0 +1,342 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api/v1"
+)
+
+// maxShown bounds the differences that are listed.
+const maxShown = 100
+
+// Verified is what the log says about a report.
+type Verified struct {
+	Period   string    `json:"period"`
+	Position uint64    `json:"position"`
+	First    uint64    `json:"oldest_record"`
+	Since    time.Time `json:"oldest_received"`
+
+	// Log is "equal", "differs", or "unknown" if the records up to the position, or the digest, are not retained.
+	Log     string   `json:"log"`
+	Why     string   `json:"log_reason,omitempty"`
+	Damaged []string `json:"damaged,omitempty"` // ranges of the history
+
+	Equal       bool         `json:"equal"` // all that could be computed
+	Differences []Difference `json:"differences"`
+	More        int          `json:"more_differences,omitempty"`
+	Unknown     []string     `json:"not_computed,omitempty"` // what the log does not go back to
+
+	Until   uint64   `json:"changes_until"` // the last record
+	Specs   []uint64 `json:"spec_records"`  // that were written since
+	Changes []Change `json:"changes"`
+}
+
+// Difference is a place of the file that does not follow from the log.
+type Difference struct {
+	Place string `json:"place"`
+	File  any    `json:"file"`
+	Log   any    `json:"log"`
+}
+
+// Change is what the numbers of an SLO's group became. Sent and the parts add up to Now.
+type Change struct {
+	SLO         slo.ID `json:"slo"`
+	Group       string `json:"group,omitempty"`
+	Sent        Signed `json:"sent"`
+	Events      Signed `json:"events"`      // that were received or replayed since, less those of forgotten services
+	Spec        Signed `json:"spec"`        // by another definition
+	Corrections Signed `json:"corrections"` // by other planned maintenance
+	Now         Signed `json:"now"`
+}
+
+// Signed are good and bad events or slices.
+type Signed struct {
+	Good int64 `json:"good"`
+	Bad  int64 `json:"bad"`
+}
+
+func (a Signed) minus(b Signed) Signed { return Signed{a.Good - b.Good, a.Bad - b.Bad} }
+
+func signed(b *slo.Budget) Signed { return Signed{int64(b.Counts.Good), int64(b.Counts.Bad)} }
+
+// Verify compares the JSON of a report with the log. The error is about the file, or of the disk.
+func (p *Past) Verify(ctx context.Context, file []byte) (*Verified, error) {
+	var have v1.PeriodReport
+	if err := json.Unmarshal(file, &have); err != nil {
+		return nil, fmt.Errorf("not the JSON of a report: %w", err)
+	}
+	if have.Log == nil || have.Log.Position == 0 {
+		return nil, fmt.Errorf("the report does not say of which records it was made (log.position): " +
+			"verify one that was sent, or that report --data-dir made")
+	}
+	ask := report.Query{Service: have.Service, Agreement: slo.ID(have.Agreement)}
+	var err error
+	if ask.Period, err = report.ParsePeriod(have.Period); err != nil {
+		return nil, err
+	}
+	if have.Zone != "" {
+		if ask.Zone, err = time.LoadLocation(have.Zone); err != nil {
+			return nil, fmt.Errorf("zone: %w", err)
+		}
+	}
+	out := &Verified{Period: have.Period, Position: have.Log.Position, Differences: []Difference{}, Specs: []uint64{},
+		Changes: []Change{}}
+	var (
+		text []byte
+		sent map[changeKey]*report.SLO
+	)
+	w, err := p.walk(ctx, 2, have.Log.Position, true, func(w *walk) error {
+		made, err := w.lanes[0].written(ctx, p.Source, w, ask, have.Log.Evaluated)
+		if err != nil {
+			return err
+		}
+		text = made.JSON
+		sent, err = w.lanes[0].numbers(ctx, ask, have.Log.Evaluated)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.First, out.Since, out.Until = w.First, w.Since, w.Last
+	out.Specs = append(out.Specs, w.rules...)
+	if err := p.checkLog(ctx, out, have.Log); err != nil {
+		return nil, err
+	}
+	if err := out.compare(&w.Known, file, text); err != nil {
+		return nil, err
+	}
+	out.Equal = out.Log != "differs" && len(out.Damaged) == 0 && len(out.Differences) == 0
+	later := have.Log.Evaluated
+	if w.End.After(later) {
+		later = w.End
+	}
+	frozen, err := w.lanes[0].numbers(ctx, ask, later)
+	if err != nil {
+		return nil, err
+	}
+	now, err := w.lanes[1].numbers(ctx, ask, later)
+	if err != nil {
+		return nil, err
+	}
+	out.change(sent, frozen, now)
+	return out, nil
+}
+
+// checkLog compares the history with its digests, and the log with that of the report.
+func (p *Past) checkLog(ctx context.Context, out *Verified, of *v1.ReportLog) error {
+	found, err := p.Source.Check(ctx, of.Position)
+	if err != nil {
+		return err
+	}
+	for _, g := range found.Changed {
+		out.Damaged = append(out.Damaged, fmt.Sprintf("records %d to %d: %s", g.First, g.Next-1, g.Reason))
+	}
+	if of.Digest == "" {
+		out.Log, out.Why = "unknown", "the report has no digest: its log was not retained"
+		return nil
+	}
+	sum, err := p.Source.Digest(ctx, of.Position)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		out.Log, out.Why = "unknown", err.Error()
+	case sum.String() == of.Digest:
+		out.Log = "equal"
+	default:
+		out.Log, out.Why = "differs", fmt.Sprintf("the digest of records up to %d is %s in the log, and %s in the report",
+			of.Position, sum, of.Digest)
+	}
+	return nil
+}
+
+// compared are the fields of a report that follow from the log.
+var compared = []string{"period", "unit", "service", "agreement", "zone", "begun", "running", "slos", "slas",
+	"thresholds", "limits", "costs"}
+
+// other are fields of lines that follow from other data: forecasts, incidents and annotations.
+var other = []string{"forecast", "ledger"}
+
+func (x *Verified) compare(k *Known, file, computed []byte) error {
+	read := func(data []byte) (out map[string]any, err error) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		return out, d.Decode(&out)
+	}
+	have, err := read(file)
+	if err != nil {
+		return err
+	}
+	want, err := read(computed)
+	if err != nil {
+		return err
+	}
+	for _, name := range compared {
+		a, b := have[name], want[name]
+		lines, ok := a.([]any)
+		made, okay := b.([]any)
+		if !ok || !okay || len(lines) != len(made) {
+			x.diff(name, a, b)
+			continue
+		}
+		for i := range lines {
+			x.line(k, fmt.Sprintf("%s[%d]", name, i), lines[i], made[i])
+		}
+	}
+	return nil
+}
+
+// line compares a line. One that begins before the log has its whole days compared.
+func (x *Verified) line(k *Known, place string, file, log any) {
+	a, ok := file.(map[string]any)
+	b, okay := log.(map[string]any)
+	if !ok || !okay {
+		x.diff(place, file, log)
+		return
+	}
+	from, _ := b["from"].(string)
+	if at, err := time.Parse(time.RFC3339Nano, from); err == nil && !k.Covers(at) {
+		x.Unknown = append(x.Unknown, fmt.Sprintf("%s (%v): counts before %s", place, name(b), k.Since.Format(time.RFC3339)))
+		zone, err := time.LoadLocation(fmt.Sprint(b["zone"]))
+		if err != nil {
+			zone = time.UTC
+		}
+		first := k.Since.In(zone).AddDate(0, 0, 1).Format(time.DateOnly)
+		x.diff(place+".days", daysFrom(a["days"], first), daysFrom(b["days"], first))
+		return
+	}
+	for _, field := range slices.Sorted(maps.Keys(merged(a, b))) {
+		if !slices.Contains(other, field) {
+			x.diff(place+"."+field, a[field], b[field])
+		}
+	}
+}
+
+func name(line map[string]any) any {
+	if id, ok := line["id"]; ok {
+		return id
+	}
+	return line["name"]
+}
+
+// daysFrom leaves out shares, which are of the whole period.
+func daysFrom(days any, first string) (out []any) {
+	list, _ := days.([]any)
+	for _, d := range list {
+		day, _ := d.(map[string]any)
+		if date, _ := day["date"].(string); date >= first {
+			day = maps.Clone(day)
+			delete(day, "share_of_loss")
+			out = append(out, day)
+		}
+	}
+	return out
+}
+
+func merged(a, b map[string]any) map[string]any {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// diff descends to what differs.
+func (x *Verified) diff(place string, file, log any) {
+	if reflect.DeepEqual(file, log) {
+		return
+	}
+	switch a := file.(type) {
+	case map[string]any:
+		if b, ok := log.(map[string]any); ok {
+			for _, field := range slices.Sorted(maps.Keys(merged(a, b))) {
+				x.diff(place+"."+field, a[field], b[field])
+			}
+			return
+		}
+	case []any:
+		if b, ok := log.([]any); ok && len(a) == len(b) {
+			for i := range a {
+				x.diff(fmt.Sprintf("%s[%d]", place, i), a[i], b[i])
+			}
+			return
+		}
+	}
+	if len(x.Differences) == maxShown {
+		x.More++
+		return
+	}
+	x.Differences = append(x.Differences, Difference{place, file, log})
+}
+
+type changeKey struct {
+	id    slo.ID
+	group string
+}
+
+// numbers are the lines of a report.
+func (l *lane) numbers(ctx context.Context, ask report.Query, at time.Time) (map[changeKey]*report.SLO, error) {
+	out := map[changeKey]*report.SLO{}
+	err := AsOf(ctx, l.state.Fold, counting.Inputs(l.spec), at, func(rep *sla.Report, from report.Source) error {
+		r, err := new(report.Maker).Make(ctx, from, rep, ask)
+		if err != nil {
+			return err
+		}
+		for i := range r.SLOs {
+			x := &r.SLOs[i]
+			out[changeKey{x.Now.SLO.ID, groupText(x.Now)}] = x
+		}
+		return nil
+	})
+	return out, err
+}
+
+func groupText(r *sla.SLOReport) string {
+	parts := make([]string, len(r.Group))
+	for i, v := range r.Group {
+		parts[i] = v
+		if i < len(r.SLO.GroupBy) {
+			parts[i] = r.SLO.GroupBy[i] + "=" + v
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// change says what changed between the report and now. frozen is now by the spec of the report.
+func (x *Verified) change(sent, frozen, now map[changeKey]*report.SLO) {
+	counts := func(m map[changeKey]*report.SLO, k changeKey) (raw, net Signed) {
+		if l := m[k]; l != nil {
+			return signed(&l.Raw), signed(&l.Net)
+		}
+		return Signed{}, Signed{}
+	}
+	keys := maps.Clone(sent)
+	maps.Copy(keys, frozen)
+	maps.Copy(keys, now)
+	for k := range keys {
+		c := Change{SLO: k.id, Group: k.group}
+		sentRaw, sentNet := counts(sent, k)
+		frozenRaw, _ := counts(frozen, k)
+		nowRaw, nowNet := counts(now, k)
+		c.Sent, c.Now = sentNet, nowNet
+		c.Events, c.Spec = frozenRaw.minus(sentRaw), nowRaw.minus(frozenRaw)
+		c.Corrections = c.Now.minus(nowRaw).minus(c.Sent.minus(sentRaw))
+		if c.Events != (Signed{}) || c.Spec != (Signed{}) || c.Corrections != (Signed{}) {
+			x.Changes = append(x.Changes, c)
+		}
+	}
+	slices.SortFunc(x.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.SLO, b.SLO), cmp.Compare(a.Group, b.Group))
+	})
+}
