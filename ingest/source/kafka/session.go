@@ -48,6 +48,10 @@ const maxInFlight = 8
 // pollRecords is how many messages are taken from the client at a time. Their events fit the processor's cache.
 const pollRecords = 2_000
 
+// fetchesInBuffer is how many fetches of the largest size fit into the buffer. Fewer would be larger, and their messages
+// have left the processor's cache before they are decoded.
+const fetchesInBuffer = 16
+
 // minFetch is the least that a fetch may bring at most.
 const minFetch = 1 << 20
 
@@ -65,12 +69,12 @@ func (s *Source) session(ctx context.Context) (err error) {
 			x.batch.Release()
 		}
 	}()
-	fetch := min(s.set.Buffer/4, 64<<20)
+	fetch := min(s.set.Buffer/fetchesInBuffer, 64<<20)
 	opts := []kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMinBytes(int32(s.set.Fetch.MinBytes)), kgo.FetchMaxWait(s.set.Fetch.MaxWait),
 		kgo.FetchMaxBytes(int32(max(fetch, minFetch))), kgo.FetchMaxPartitionBytes(int32(max(fetch/4, minFetch))),
-		kgo.MaxConcurrentFetches(4),
+		kgo.MaxConcurrentFetches(fetchesInBuffer),
 		kgo.KeepRetryableFetchErrors(), kgo.RetryTimeout(askTimeout), kgo.WithPools(&pool{}),
 	}
 	if s.set.Ownership == Group {
