@@ -66,6 +66,7 @@ var groups = []struct {
 	{"Specs and rules", []string{"explain", "diff", "backtest", "blindspots", "generate", "convert", "schema"}},
 	{"Budgets and reports", []string{"gate", "report", "audit"}},
 	{"Events that wait or were refused", []string{"dlq", "limits"}},
-	{"Operation", []string{"view", "relay", "import", "export", "backup", "restore", "positions", "forget", "notify"}},
+	{"Operation", []string{"view", "relay", "import", "export", "backup", "restore",
+		"positions", "forget", "redact", "notify"}},
 	{"Brokers", []string{"kafka", "rabbitmq", "outbox"}},
 }

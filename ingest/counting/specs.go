@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,16 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 
 // TellsApart says by what events with two values of an attribute count differently, "" if they do not.
 func (s *Spec) TellsApart(attribute, a, b string) string { return s.config.TellsApart(attribute, a, b) }
+
+// Counted are the attributes by which events of some service count differently.
+func (s *Spec) Counted() (names []string) {
+	for i := range s.config.Services {
+		attrs, _ := s.config.MergeBy(s.config.Services[i].Name)
+		names = append(names, attrs...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // InForce is the active spec. It is read-only.
 func (s *Specs) InForce() *Spec { return s.current.Load() }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -110,6 +111,11 @@ func (r *Redactor) Append(dst, raw []byte) ([]byte, error) {
 	}
 	r.count(w, 1)
 	return out, nil
+}
+
+// Concerns reports whether a rule is about an attribute of some event.
+func (r *Redactor) Concerns(name string) bool {
+	return r != nil && slices.ContainsFunc(r.plans.rules, func(c *compiled) bool { return matchAny(c.attributes, name) })
 }
 
 func (r *Redactor) put(w *work) {

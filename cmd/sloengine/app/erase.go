@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -54,6 +55,8 @@ type Erasure struct {
 	Value      string `json:"value"`
 	Unreadable bool   `json:"unreadable"` // remove dead letters that are no readable event, too
 	DryRun     bool   `json:"dry_run"`
+	// Redact applies the rules of redact in force to the retained log instead. Attribute and Value are empty then.
+	Redact bool `json:"redact,omitempty"`
 }
 
 // eraser removes what is held of one person. Counts hold no person and stay.
@@ -64,6 +67,7 @@ type eraser struct {
 	keys      func(ctx context.Context, attribute, value string, dry bool) (int, error) // of work in flight
 	history   historyEraser
 	spec      func() *counting.Spec
+	redaction *admission.Redaction
 	trail     *auditTrail
 	body      func(c *gin.Context) ([]byte, bool)
 	fail      func(msg string, err error)
@@ -75,9 +79,13 @@ func readErasure(body []byte) (r Erasure, err error) {
 		"value":      site.Value(&r.Value, "a text"),
 		"unreadable": site.Bool(&r.Unreadable),
 		"dry_run":    site.Bool(&r.DryRun),
+		"redact":     site.Bool(&r.Redact),
 	})
 	switch {
 	case err != nil:
+	case r.Redact && (r.Attribute != "" || r.Value != "" || r.Unreadable):
+		err = fmt.Errorf("redact: want it alone, or with dry_run")
+	case r.Redact:
 	case r.Attribute == "" || len(r.Attribute) > incident.MaxName:
 		err = fmt.Errorf("attribute: want the name of an attribute of events")
 	case r.Value == "" || len([]rune(r.Value)) > incident.MaxName:
@@ -117,6 +125,10 @@ func (e *eraser) serve(c *gin.Context) {
 
 func (e *eraser) erase(ctx context.Context, r Erasure) (done Erased, err error) {
 	done = Erased{DryRun: r.DryRun, Attribute: r.Attribute}
+	if r.Redact {
+		done.History, err = e.redactHistory(ctx, r.DryRun)
+		return done, err
+	}
 	err = dlq.Each(ctx, e.dead.RangeStore, dlq.Query{Limit: erasePage}, func(entries []dlq.Entry) error {
 		var ids []string
 		var readable, unreadable int
@@ -175,6 +187,21 @@ func (e *eraser) fromHistory(ctx context.Context, r Erasure) (historyErased, err
 	return e.history(ctx, wanted, r.DryRun, func(o *retained.Erasure) bool {
 		return o.Attribute == r.Attribute && o.Is([]byte(r.Value))
 	})
+}
+
+// redactHistory applies the rules in force to the retained log, unless something would count differently then.
+func (e *eraser) redactHistory(ctx context.Context, dry bool) (historyErased, error) {
+	if !e.redaction.Active() {
+		return historyErased{Refused: "engine.yaml has no rules of redact"}, nil
+	}
+	for _, name := range e.spec().Counted() {
+		if e.redaction.Concerns(name) {
+			return historyErased{Refused: "a rule of redact is about " + name + ", by which the spec counts"}, nil
+		}
+	}
+	wanted := retained.NewErasure("", "")
+	wanted.Token, wanted.Salt, wanted.Hash = "", nil, nil
+	return e.history(ctx, wanted, dry, func(o *retained.Erasure) bool { return o.Attribute == "" })
 }
 
 // historyEraser begins an erasure unless the same one is at work. A dry run says what it would search.

@@ -75,7 +75,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
 		dead: p.deadLetters, incidents: p.incidents, rejects: in.rejects, keys: e.parking.EraseKeys,
-		history: eraseHistory(p.storage.engine), spec: b.specs.InForce,
+		history: eraseHistory(p.storage.engine), spec: b.specs.InForce, redaction: in.redaction,
 		trail: trail, body: pages.JSONBody, fail: opt.LogError,
 	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), trail.serve)

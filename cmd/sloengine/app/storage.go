@@ -88,6 +88,7 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	if err := in.rejects.Open(fsys.OS(), file, s.engine.Log().NextSeq()-1, b.set, b.Log); err != nil {
 		return nil, err
 	}
+	s.engine.RedactHistory(in.redaction.Append)
 	source := s.engine.History().Source()
 	if err := s.rebuilds.Open(source); err != nil {
 		return nil, err

@@ -72,6 +72,37 @@ To keep an attribute out of the log from now on, use redact in engine.yaml.`,
 	return c
 }
 
+func newRedact(s cli.Streams) *cobra.Command {
+	var retained, dryRun bool
+	o := &engineCommand{Printer: cli.Printer{Streams: s}}
+	c := &cobra.Command{
+		Use:   "redact --retained",
+		Short: "Apply the redact rules of engine.yaml to the history of the log",
+		Long: `redact applies the rules of redact in engine.yaml, as the engine has loaded them, to the events
+that it has retained. Rules alone are about new events only. What is still in the log is redacted when
+it is moved to the history.
+
+The engine refuses it if a rule is about an attribute by which the spec counts.`,
+		Example: "  sloengine redact --retained --dry-run",
+		Args:    cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !retained {
+				return cli.Usagef("redact needs --retained: new events are redacted by the engine")
+			}
+			var done app.Erased
+			if err := o.engine.act(c.Context(), app.ErasePath, app.Erasure{Redact: true, DryRun: dryRun}, &done); err != nil {
+				return err
+			}
+			return o.Print(done, func() error { printHistory(o.Out, &done); return nil })
+		},
+	}
+	o.engine.AddFlags(c.Flags())
+	o.AddOutput(c.Flags(), "table", "json")
+	c.Flags().BoolVar(&retained, "retained", false, "redact the history of the log")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be searched")
+	return c
+}
+
 // erase removes what the engine holds of the person who has the attribute with a value.
 func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) error {
 	name, value, ok := strings.Cut(attribute, "=")
@@ -111,13 +142,13 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 func printHistory(out io.Writer, done *app.Erased) {
 	switch h := &done.History; {
 	case h.Refused != "":
-		fmt.Fprintf(out, "the log and its history hold the value still, because counts would differ without it: %s\n",
+		fmt.Fprintf(out, "the log and its history are left as they are, because counts would differ: %s\n",
 			cli.Printable(h.Refused))
 	case done.DryRun:
 		fmt.Fprintf(out, "would search %s of history, and %s of the log once they are moved there\n",
 			cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
 	default:
-		fmt.Fprintf(out, "erased %s of the history, %s are still to be searched, and %s of the log once they are moved there\n",
+		fmt.Fprintf(out, "changed %s of the history, %s are still to be searched, and %s of the log once they are moved there\n",
 			cli.Plural(int(h.Events), "event"), cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
 		if h.Damaged > 0 {
 			fmt.Fprintf(out, "%s of the history cannot be read and may hold the value\n", cli.Plural(h.Damaged, "block"))

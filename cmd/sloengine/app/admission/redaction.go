@@ -47,6 +47,12 @@ func (r *Redaction) Prepare(next *config.Config) (apply func(), err error) {
 // Apply is part of ingest.Redactor.
 func (r *Redaction) Apply(b *event.Batch) error { return r.rules.Load().Apply(b) }
 
+// Append appends the redacted form of one event.
+func (r *Redaction) Append(dst, raw []byte) ([]byte, error) { return r.rules.Load().Append(dst, raw) }
+
+// Concerns reports whether a rule is about an attribute.
+func (r *Redaction) Concerns(name string) bool { return r.rules.Load().Concerns(name) }
+
 // ItemError is part of ingest.Redactor.
 func (r *Redaction) ItemError(e *event.ItemError) { r.rules.Load().ItemError(e) }
 
