@@ -175,7 +175,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/app/sources": {"alerts/incident", "alerts/state", "cmd/sloengine/app/config", "ingest/*", "reliability/*",
 		"rules/series", "slo", "slo/fold", "web/status"},
 	"cmd/sloengine/backtest": {"alerts", "alerts/incident", "alerts/state", "cmd/sloengine/cli", "cmd/sloengine/app/config",
-		"ingest/*", "reliability/*", "sla", "sla/evaluator", "slo", "slo/fold", "slo/spec"},
+		"ingest/*", "reliability/*", "sla", "sla/evaluator", "sla/forecast", "sla/outlook", "slo", "slo/fold", "slo/spec"},
 	"cmd/sloengine/brokers": {"ingest/counting", "cmd/sloengine/cli", "cmd/sloengine/app/config",
 		"ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli": {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},

@@ -58,6 +58,28 @@ func (p *Past) At(q Question) Forecast {
 	return out
 }
 
+// Exhausted is the probability, in [0,1], that the budget is empty at some time within a period ahead, which ends with
+// a calendar window at the latest. why says why it is not known; "" if it is.
+func (p *Past) Exhausted(q Question, ahead time.Duration) (probability float64, why string) {
+	m, why := p.fit(&q)
+	if why != "" {
+		return 0, why
+	}
+	if q.Window.Calendar != "" {
+		ahead = min(ahead, q.Window.End(q.Now).Sub(q.Now))
+	} else if q.Window.Rolling < ahead {
+		m.short = q.Window.Rolling.Hours()
+	}
+	if q.Bad > 0 && q.Bad >= q.Budget*q.Valid {
+		return 1, ""
+	}
+	farthest := int((ahead + time.Hour - 1) / time.Hour)
+	p.expect(m.base, farthest+1, q.Ahead)
+	p.plan(&q, m, nil, farthest)
+	p.walk(&q, m)
+	return p.scratch.emptyWithin(float64(farthest)), ""
+}
+
 // fit looks at the past of a question. why says why that is too little.
 func (p *Past) fit(q *Question) (m *model, why string) {
 	x := p.at(q.Now)

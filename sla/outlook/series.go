@@ -1,6 +1,7 @@
 package outlook
 
 import (
+	"context"
 	"time"
 
 	"github.com/sloengine/sloengine/sla/forecast"
@@ -79,6 +80,21 @@ func (s *series) load(p *forecast.Past, memory []forecast.Hour) []forecast.Hour 
 	}
 	p.Load(s.start, memory)
 	return memory
+}
+
+// LoadPast gives a past the hours of a group of an SLO, as a forecast reads them. slice is that of the report.
+func LoadPast(ctx context.Context, counts history.CountsFunc, of *slo.SLO, group slo.Group, slice time.Duration,
+	now time.Time, p *forecast.Past) error {
+	s := series{counter: string(of.ID)}
+	sp := slo.Span{From: s.next(now, back(of)), To: now}
+	var batch history.Batch
+	got := batch.Add(s.counter, "", history.NewGrid(sp, time.Hour, history.Excluded(of, sp, slice)), []slo.Group{group})
+	if err := batch.Run(ctx, counts); err != nil {
+		return err
+	}
+	s.take(of, got, observedShares(got), 0, now, back(of))
+	s.load(p, nil)
+	return nil
 }
 
 // observedShares are the shares of the steps of a reading that were observed and that no correction takes out.

@@ -43,7 +43,9 @@ For each SLO it prints the error budget at the end of each day and every alert, 
 alerts against the incidents of the engine, or of --incidents: critical ones and those opened by hand.
 Precision is the share of pages during an incident, recall the share of incidents with a page.
 Detection is the time from the onset to the first page, reset that from the end of the incident to
-the end of its last page, both as medians.
+the end of its last page, both as medians. For the objective of the candidate, the next one below
+and the next above, it prints the chance that the error budget is exhausted at some time of the next
+quarter, by the forecast of the engine.
 
 The spec in force is the last one in the log. --before names another one.
 
@@ -129,7 +131,17 @@ func (x *command) run(ctx context.Context) error {
 	if err := r.found(x.dataDir); err != nil {
 		return err
 	}
-	return x.print(r.result(given, notes))
+	proposals, err := r.propose(ctx)
+	if err != nil {
+		return err
+	}
+	out := r.result(given, notes)
+	for i := range out.Subjects {
+		if s := &out.Subjects[i]; s.Kind == kindSLO && s.After != nil {
+			s.After.Proposals = proposals[slo.ID(s.ID)]
+		}
+	}
+	return x.print(out)
 }
 
 // runCheck compares the log with the engine that wrote it.

@@ -90,6 +90,9 @@ func TestBeforeAndAfter(t *testing.T) {
 	require.InDelta(t, 2.0/7, before.Days[1].Coverage, 0.01, "of seven days two are in the log")
 	require.Contains(t, strings.Join(r.Notes, "\n"), "The log begins at 2026-11-02T00:00:00Z")
 	require.Empty(t, r.Missing)
+	require.Equal(t, []Proposal{
+		{Objective: "60", Why: "less than a week was observed"}, {Objective: "80", Why: "less than a week was observed"},
+	}, after.Proposals, "two days tell too little of a quarter, and nothing is offered below 80%")
 
 	for format, want := range map[string]string{
 		"table": "shop/checkout: error budget left", "markdown": "### shop/checkout: alerts", "html": "<h2>shop/checkout</h2>",

@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -60,6 +61,9 @@ func newPage(r *Result) *page {
 		}
 		p.Tables = append(p.Tables, scoreTable(title, s.Pair))
 		if t := dayTable(title, s.Pair); len(t.Rows) > 0 {
+			p.Tables = append(p.Tables, t)
+		}
+		if t := proposalTable(title, s.Pair); len(t.Rows) > 0 {
 			p.Tables = append(p.Tables, t)
 		}
 		if t := alertTable(title, s.Pair); len(t.Rows) > 0 {
@@ -147,6 +151,17 @@ func dayTable(title string, pair Pair) table {
 				t.Rows = append(t.Rows, []string{d.Date, cell(pair.Before, d.Date), cell(pair.After, d.Date)})
 			}
 		}
+	}
+	return t
+}
+
+func proposalTable(title string, pair Pair) table {
+	t := table{Title: title + ": chance of an exhausted budget within a quarter", Header: []string{"OBJECTIVE", "CHANCE"}}
+	if pair.After == nil {
+		return t
+	}
+	for _, p := range pair.After.Proposals {
+		t.Rows = append(t.Rows, []string{p.Objective + "%", cmp.Or(p.Why, cli.Percent(p.Exhausted, 0))})
 	}
 	return t
 }

@@ -54,6 +54,8 @@ type Side struct {
 	Score     Score   `json:"score"`
 	Days      []Day   `json:"days"` // the error budget at the end of each day
 	Alerts    []Alert `json:"alerts"`
+	// Proposals are the objective of the candidate and its neighbors.
+	Proposals []Proposal `json:"proposals,omitempty"`
 }
 
 // Day is the error budget of the worst group of an SLO at the end of a day.
