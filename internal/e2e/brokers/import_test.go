@@ -35,6 +35,7 @@ const requestsSpec = `
 // TestImportInAnyOrder: the past of a real Prometheus and what happens meanwhile are counted once, whichever begins
 // first and whatever is killed, and so are events that are sent and sent again beside.
 func TestImportInAnyOrder(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	days, kills := 6, 6
 	if os.Getenv("SLOENGINE_SOAK") != "" {
@@ -194,6 +195,7 @@ func madeCounters(now time.Time) http.HandlerFunc {
 
 // The report of an import says what the scrape interval makes uncertain, and where bad events are more than all.
 func TestImportReports(t *testing.T) {
+	t.Parallel()
 	now := time.Now().Truncate(time.Minute)
 	server := httptest.NewServer(madeCounters(now))
 	defer server.Close()

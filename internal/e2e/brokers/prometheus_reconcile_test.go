@@ -30,6 +30,7 @@ type reconciled struct {
 // TestReconcile: what the engine counts from a real Prometheus and what its increase() says differ by causes that add
 // up.
 func TestReconcile(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)
@@ -95,6 +96,7 @@ slos:
 // TestImport: the past of a real Prometheus is counted into the data directory of a stopped engine, once, however often
 // the command is killed and run, and a running engine goes on from there.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)

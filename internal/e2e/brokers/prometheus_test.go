@@ -200,6 +200,7 @@ slos:
 // TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever
 // is killed meanwhile.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)
@@ -312,6 +313,7 @@ sources:
 // TestFromPrometheus: SLOs are proposed for what a real Prometheus has, which it would meet, and the engine counts them
 // with the settings that stand above them.
 func TestFromPrometheus(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)

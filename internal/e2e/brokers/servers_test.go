@@ -41,6 +41,7 @@ slos:
 // TestServers: two real servers have the same series, each of its region. One of them is killed for a while, and so is
 // the engine. Each region has what happened in it, and only the dead one is not observed meanwhile.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	regions := []string{"eu", "us"}
 	webs, kills := map[string]*requests{}, map[string]func(){}
@@ -170,6 +171,7 @@ sources:
 // TestImportFromServers: the past of two real servers and what happens meanwhile are counted once for each region,
 // whichever begins first and whatever is killed.
 func TestImportFromServers(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	for name, liveFirst := range map[string]bool{"import, then the present": false, "the present, then import": true} {
 		t.Run(name, func(t *testing.T) {

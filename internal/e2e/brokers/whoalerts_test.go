@@ -62,6 +62,7 @@ func sendsAlerts(t *testing.T, p *e2etest.Process) string {
 // TestWhoAlerts: whoever alerts on the counters of a real Prometheus, rules in it, the engine or both, one outage is
 // one page of a real Alertmanager, also over kills of the engine while the Prometheus is down, and one incident.
 func TestWhoAlerts(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	for name, mode := range map[string]struct {
 		by, spec string // of the source and of the SLO

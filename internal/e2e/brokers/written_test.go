@@ -116,6 +116,7 @@ func movingDoor(t *testing.T) (string, *atomic.Pointer[url.URL]) {
 // TestWritten: a real Prometheus writes into an engine that is killed again and again, and another engine reads the
 // same Prometheus. Both count what happened. A sender of remote write 2.0 does the same besides.
 func TestWritten(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir, pollDir := t.TempDir(), t.TempDir()
 	web := &exposition{counts: map[string]int{okSeries: 1_000_000_000, failedSeries: 1_000_000, allSeries: 1_000_000_000,
@@ -219,6 +220,7 @@ slos:
 // TestWrittenNative: a real Prometheus scrapes a native histogram of a service that is restarted, and writes it into an
 // engine that is killed.
 func TestWrittenNative(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	dir := t.TempDir()
 	var web atomic.Pointer[http.Handler]
