@@ -93,7 +93,7 @@ func TestOneOracleNoticesWrongRules(t *testing.T) {
 }
 
 func noticesWrongRules(t *testing.T, seed uint64, mistakes []wrongRule) {
-	const length = 150 * time.Minute
+	const every, length = 10 * time.Minute, 80 * time.Minute // in 70 minutes, an hour is not a day
 	w := newOracleWorld(t, seed, rules.Full)
 	w.gaps, w.slack, w.looks = nil, oracleExact, map[time.Duration]*sla.Report{}
 	w.split(seed)
@@ -118,7 +118,7 @@ func noticesWrongRules(t *testing.T, seed uint64, mistakes []wrongRule) {
 				scrapes[now] = append(scrapes[now], sample{series, value})
 			})
 		}
-		if now%(10*time.Minute) == 0 {
+		if now%every == 0 {
 			rest, w.looks[now] = one.take(rest, -1, now)
 		}
 	}
@@ -132,7 +132,7 @@ func noticesWrongRules(t *testing.T, seed uint64, mistakes []wrongRule) {
 				w.look(p, at, now, r)
 			}
 		}
-		for until := 15 * time.Minute; until <= length && len(found) == 0; until += 15 * time.Minute {
+		for until := every + oracleScrape; until <= length && len(found) == 0; until += every {
 			p.Run(oracleStart.Add(until), oracleScrape, func(at time.Time, add func(string, float64)) {
 				for _, s := range scrapes[at.Sub(oracleStart)] {
 					add(s.series, s.value)
