@@ -57,9 +57,12 @@ func (x *pastReport) write(ctx context.Context, s cli.Streams, period, service, 
 	if err != nil {
 		return err
 	}
-	if from := ask.Period.In(time.UTC).From; !known.Covers(from) {
+	if from := ask.Period.In(time.UTC).From; !known.Covers(from) || len(known.Rebuilt) > 0 {
 		lost := fmt.Sprintf("counts before %s cannot be computed: record %d is the oldest that is retained",
 			known.Since.Format(time.RFC3339), known.First)
+		if known.Covers(from) {
+			lost = "counts that were rebuilt from the log cannot be computed"
+		}
 		stored, err := reports.Stored(x.dataDir, made.Seal.Position, &ask)
 		if err != nil {
 			return err

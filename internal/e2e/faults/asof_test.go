@@ -40,7 +40,7 @@ slas:
   - {name: gold, window: 30d, components: {up: {slo: up, weight: 1}}}
 `
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, "99", `outcome="failure"`))
-	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nlog: {segment: 1MiB, retain: 3d}\ndisk: {low_water: 1MiB}\n" +
+	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nlog: {segment: 1MiB, retain: 3d}\ndisk: {low_water: 1MiB}\nrebuild: off\n" +
 		"reports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n"
 	p := e2etest.Serve(t, dir, spec, settings)
 	sent := 0

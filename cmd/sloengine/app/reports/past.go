@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
@@ -67,6 +68,12 @@ type Known struct {
 	Since time.Time // when that was received
 	Last  uint64    // the newest one that was read
 	End   time.Time // when that was received
+	// Rebuilt are SLOs whose counts took the place of others at a record. They are not made again here.
+	Rebuilt map[slo.ID]uint64
+}
+
+func (k *Known) rebuilt(id slo.ID) string {
+	return fmt.Sprintf("counts of %s, which were rebuilt at record %d", id, k.Rebuilt[id])
 }
 
 // Covers reports whether the log holds all events of a period.
@@ -97,7 +104,7 @@ func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{}
+	w := &walk{Known: Known{Rebuilt: map[slo.ID]uint64{}}}
 	for range folds {
 		f, err := fold.New(fold.Options{})
 		if err != nil {
@@ -158,6 +165,16 @@ func (w *walk) apply(rec *wal.Record, behind bool) error {
 		w.First, w.Since = rec.Seq, at
 	}
 	w.Last, w.End = rec.Seq, at
+	if rec.Type == record.TypeRebuilt {
+		b, err := record.ParseRebuilt(rec.Payload)
+		if err != nil {
+			return err
+		}
+		for _, ind := range b.Indicators {
+			id, _, _ := strings.Cut(ind, "#")
+			w.Rebuilt[slo.ID(id)] = rec.Seq
+		}
+	}
 	if rec.Type == record.TypeConfig && behind {
 		w.rules = append(w.rules, rec.Seq)
 	}
