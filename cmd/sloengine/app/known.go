@@ -18,6 +18,9 @@ func Known(sp *spec.Spec) *config.Known {
 	}
 	k := &config.Known{Typical: map[string]time.Duration{}, Groups: groups(sp), Traced: map[string]slo.ID{}}
 	for _, s := range sp.SLOs {
+		if w := s.Window.Longest(); w > k.LongestWindow && !s.Indicator.RulesOnly() {
+			k.Longest, k.LongestWindow = s.ID, w
+		}
 		if s.Indicator.Kind == slo.KindCompletion && s.Indicator.Completion.Key == otlp.TraceID {
 			k.Traced[s.ID.Service()] = s.ID
 		}

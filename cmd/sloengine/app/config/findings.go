@@ -26,6 +26,9 @@ type Known struct {
 	Groups map[string]int
 	// Traced is an SLO of each service that follows work by trace.
 	Traced map[string]slo.ID
+	// Longest is the SLO with the longest window.
+	Longest       slo.ID
+	LongestWindow time.Duration
 }
 
 // Check reads engine.yaml as a start does. The problems are errors, which keep an engine from starting, and warnings
@@ -44,6 +47,12 @@ func Check(name string, known *Known, data DataDir) (yamldoc.Problems, error) {
 	}
 	out = append(out, c.StartProblems(known, data)...)
 	if known != nil {
+		if r := c.Log.Retain; r > 0 && r < known.LongestWindow {
+			out = append(out, c.problem(yamldoc.SeverityWarning, "log.retain",
+				"raise it to "+slo.FormatDuration(known.LongestWindow+48*time.Hour),
+				"the history reaches back %s of the %s that %s needs, so the rest of its window cannot be rebuilt",
+				slo.FormatDuration(r), slo.FormatDuration(known.LongestWindow), known.Longest))
+		}
 		for _, u := range c.UnknownInReports(*known) {
 			hint := "remove the report, or add it to the spec"
 			if u.Closest != "" {

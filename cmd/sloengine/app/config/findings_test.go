@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -72,5 +73,22 @@ func TestSettingFindings(t *testing.T) {
 				require.Contains(t, lines[i], place+": warning: "+text)
 			}
 		})
+	}
+}
+
+// A history that is shorter than a window is said, with what would do.
+func TestRetainIsShorterThanAWindow(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "engine.yaml")
+	known := &Known{Longest: "shop/checkout", LongestWindow: 30 * 24 * time.Hour}
+	for text, want := range map[string]int{"log: {retain: 19d}": 1, "log: {retain: 30d}": 0, "log: {retain: 0}": 0, "": 0} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		found, err := Check(name, known, DataDir{})
+		require.NoError(t, err)
+		require.Len(t, found, want, text)
+		if want > 0 {
+			require.Contains(t, found[0].Message,
+				"log.retain: the history reaches back 19d of the 30d that shop/checkout needs")
+			require.Equal(t, "raise it to 32d", found[0].Suggestion)
+		}
 	}
 }
