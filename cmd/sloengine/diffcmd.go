@@ -12,9 +12,12 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -37,7 +40,9 @@ an alert then fires. It exits with 3 if anything differs.
 With --running, diff takes one spec and shows what it would do to the counts of a
 running engine: which SLOs start from zero, which resume parked counts, which are
 removed, and until when the engine retains their counts. Of services that send spans, it
-shows which attributes an SLO that starts needs, and since when spans keep them.`,
+shows which attributes an SLO that starts needs, and since when spans keep them. It also
+shows what the log lacks for such an SLO: events of types that were rejected, with their
+number and since when, what exceeded rate limits, and how far back the history reaches.`,
 		Example: `  sloengine diff specs/ specs.new/
   sloengine diff --running specs.new/`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -105,6 +110,11 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	}
 	c := plannedChange{SpecChange: counting.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))}
 	c.Attributes = attributesOfSpans(c.Started, cfg, answer.Spans)
+	if len(c.Started) > 0 {
+		if err := c.readPast(ctx, &o.engine, cfg); err != nil {
+			return false, err
+		}
+	}
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
 	return differs, o.Print(c, func() error { printChange(o.Out, &c); return nil })
 }
@@ -113,6 +123,54 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 type plannedChange struct {
 	*counting.SpecChange
 	Attributes []spanAttribute `json:"attributes_of_spans,omitempty"`
+	Types      []pastType      `json:"types_not_counted,omitempty"`
+	Past       *past           `json:"past,omitempty"` // of SLOs that start
+}
+
+// pastType is events that an SLO that starts would have counted, and the spec in force does not.
+type pastType struct {
+	SLO string `json:"slo"`
+	rejects.Type
+}
+
+// past is what the log has of the time before.
+type past struct {
+	HistoryFrom time.Time `json:"history_from,omitzero"` // when the oldest retained record was received; zero: none is
+	Started     time.Time `json:"started"`               // of the engine
+	Limited     uint64    `json:"limited"`               // events over a rate limit since then, not in the log
+	Sampled     uint64    `json:"sampled"`               // that others stand for since then
+}
+
+// readPast asks what the log lacks for the SLOs that start.
+func (c *plannedChange) readPast(ctx context.Context, engine *remote.Client, cfg *fold.Config) error {
+	var state struct {
+		Started time.Time `json:"started"`
+		Log     struct {
+			HistoryFrom time.Time `json:"history_from"`
+		} `json:"log"`
+		Ingest struct {
+			Limited uint64 `json:"limited"`
+			Sampled uint64 `json:"sampled"`
+		} `json:"ingest"`
+	}
+	if err := engine.Read(ctx, "/api/v1/engine", nil, &state); err != nil {
+		return err
+	}
+	c.Past = &past{state.Log.HistoryFrom, state.Started, state.Ingest.Limited, state.Ingest.Sampled}
+	var seen struct {
+		Types []rejects.Type `json:"types"`
+	}
+	if err := engine.Read(ctx, "/api/v1/rejects", nil, &seen); err != nil {
+		return err
+	}
+	for _, id := range c.Started {
+		for _, x := range seen.Types {
+			if x.Service == slo.ID(id).Service() && cfg.MayCount(id, x.Type) || x.Type == event.OtherTypes {
+				c.Types = append(c.Types, pastType{id, x})
+			}
+		}
+	}
+	return nil
 }
 
 // spanAttribute is one that a definition needs and that spans bring. They keep only what the spec or otlp.keep names.
@@ -159,6 +217,32 @@ func printChange(w io.Writer, c *plannedChange) {
 		}
 		fmt.Fprintf(w, "%s  needs %s, which spans of %s %s\n", cli.Printable(a.SLO), cli.Printable(a.Attribute),
 			cli.Printable(a.Service), text)
+	}
+	for i := range c.Types {
+		t := &c.Types[i]
+		what := fmt.Sprintf("counts type %s", cli.Printable(t.Type.Type))
+		if t.Type.Type == event.OtherTypes {
+			what = "may count others"
+		}
+		fate := fmt.Sprintf("were rejected as %s and are not in the log", t.Code)
+		if t.Code == rejects.Uncounted {
+			fate = "are in the log, uncounted"
+		} else if t.DeadLetters > 0 {
+			fate += fmt.Sprintf(" (%d are dead letters, if they were not discarded)", t.DeadLetters)
+		}
+		fmt.Fprintf(w, "%s  %s, of which since %s events %s: %d\n", cli.Printable(t.SLO), what,
+			t.First.UTC().Format(time.RFC3339), fate, t.Events)
+	}
+	if p := c.Past; p != nil {
+		if p.HistoryFrom.IsZero() {
+			fmt.Fprintln(w, "The engine retains no history.")
+		} else {
+			fmt.Fprintf(w, "The history reaches back to %s.\n", p.HistoryFrom.UTC().Format(time.RFC3339))
+		}
+		if p.Limited+p.Sampled > 0 {
+			fmt.Fprintf(w, "Since %s, %d events exceeded rate limits and %d were sampled: the log lacks them.\n",
+				p.Started.UTC().Format(time.RFC3339), p.Limited, p.Sampled)
+		}
 	}
 	for _, id := range c.Resumed {
 		fmt.Fprintf(w, "%s  resumes its parked counts\n", cli.Printable(id))

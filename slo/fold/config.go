@@ -115,6 +115,24 @@ func (c *Config) Thresholds(service, typ string) []time.Duration {
 	return slices.Compact(out)
 }
 
+// MayCount reports whether an indicator may count events of a type.
+func (c *Config) MayCount(id, typ string) bool {
+	i := slices.IndexFunc(c.Indicators, func(x Indicator) bool { return x.ID == id })
+	if i < 0 {
+		return false
+	}
+	ind := &c.Indicators[i]
+	for j := range c.Services {
+		if s := &c.Services[j]; s.Name == ind.Service && len(s.Types) > 0 && !slices.Contains(s.Types, typ) {
+			return false
+		}
+	}
+	if w := ind.Work; w != nil {
+		return takesType(w.Started, typ) || takesType(w.Finished, typ) || len(w.Failed) > 0 && takesType(w.Failed, typ)
+	}
+	return takesType(ind.Valid, typ) || ind.Kind == Ratio && takesType(ind.Numerator, typ)
+}
+
 // takesType reports whether matchers may match events of a type.
 func takesType(list []Matcher, typ string) bool {
 	for _, m := range list {
