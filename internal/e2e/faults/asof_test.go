@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/api/v1"
 )
 
@@ -174,4 +175,39 @@ slas:
 	_, errs, code = e2etest.Command(t, "report", "--data-dir", copied, "--period", period, "-o", "csv")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "no report of that position is stored")
+}
+
+// TestReportsOfRebuiltCounts: counts that took the place of others are named, and are no difference.
+func TestReportsOfRebuiltCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const specText = `version: sloengine/v1
+service: shop
+slos:
+  - {name: up, objective: 99, window: 30d, indicator: {events: {valid: '{type="sold"}', bad: '{%s}'}}}
+  - {name: other, objective: 99, window: 30d, indicator: {events: {valid: '{type="sold"}', bad: '{outcome="failure"}'}}}
+`
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, `outcome="failure"`))
+	p := e2etest.Serve(t, dir, spec, "log: {retain: 3d}\ndisk: {low_water: 1MiB}\nevaluator: {interval: 200ms}\n"+
+		"reports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n")
+	at := time.Now().UTC().AddDate(0, 0, -7).Format(time.RFC3339)
+	status, answer := e2etest.Post(t, p.Base+"/api/v1/events?backfill=true", "", fmt.Sprintf(
+		`{"service":"shop","type":"sold","id":"1","time":%q,"attributes":{"kind":"a"}}`, at))
+	require.Equal(t, http.StatusAccepted, status, answer)
+	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, `kind="a"`))
+	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
+	require.Equal(t, http.StatusOK, status, answer)
+	testkit.Eventually(t, "the counts are rebuilt", func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"counts":{"good":0,"bad":1`)
+	})
+	_, errs, code := e2etest.Command(t, "report", "send", "weekly", "--url", p.Base)
+	require.Zero(t, code, errs)
+	stored, err := filepath.Glob(filepath.Join(dir, "data", reports.Dir, "*.json"))
+	require.NoError(t, err)
+	require.Len(t, stored, 1)
+	out, errs, code := e2etest.Command(t, "report", "verify", stored[0], "--data-dir", filepath.Join(dir, "data"))
+	require.Zero(t, code, "%s%s", out, errs)
+	require.Contains(t, out, "counts of shop/up, which were rebuilt at record")
+	require.NotContains(t, out, "shop/other")
+	p.Stop(t)
 }
