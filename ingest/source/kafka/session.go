@@ -48,8 +48,8 @@ const maxInFlight = 8
 // pollRecords is how many messages are taken from the client at a time. Their events fit the processor's cache.
 const pollRecords = 2_000
 
-// fetchesInBuffer is how many fetches of the largest size fit into the buffer. Fewer would be larger, and their messages
-// have left the processor's cache before they are decoded.
+// fetchesInBuffer is how many fetches of the largest size fit into the buffer. Fewer would be larger, and their
+// messages have left the processor's cache before they are decoded.
 const fetchesInBuffer = 16
 
 // minFetch is the least that a fetch may bring at most.
