@@ -113,8 +113,8 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		one + "/history?group.product=MEDCARE&from=x":                                                            400,
 		one + "/history?group.product=MEDCARE&step=x":                                                            400,
 		one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z":                 400,
-		one + "/history": 404,
-		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200,
+		one + "/history": 404, one + "/ledger": 404, one + "/ledger?group.product=MEDCARE": 200,
+		"/api/v1/slas": 200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200,
 		"/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200,
 		daysPath + "?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200,
 		"/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
@@ -143,7 +143,8 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	b.rep, b.eng = nil, status.Engine{State: status.Recovering}
 	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/thresholds": 200,
 		"/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503,
-		"/-/ready": 503} {
+		one + "/ledger?group.product=MEDCARE": 503,
+		"/-/ready":                            503} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	b.rep = full
@@ -156,8 +157,10 @@ func TestAnswersKeepTheContract(t *testing.T) {
 		return nil, errors.New("busy")
 	}
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 503)
+	k.answer(b, http.MethodGet, one+"/ledger?group.product=MEDCARE", 503)
 	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 501)
+	k.answer(b, http.MethodGet, one+"/ledger?group.product=MEDCARE", 501)
 	k.events(b, one+"/events")
 
 	// Every operation of the document has been asked, but for those of other packages.

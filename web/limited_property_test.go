@@ -271,6 +271,7 @@ var lists = []string{
 	"/slo?id=insurance-unpaid/availability&group.product=SOMLT",
 	"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT",
 	"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT",
+	"/api/v1/slos/insurance-unpaid/availability/ledger?group.product=SOMLT",
 	"/api/v1/slos/insurance-unpaid/availability/events",
 }
 

@@ -156,6 +156,8 @@ var limitedRoutes = []struct {
 	{"/api/v1/slos/" + secretService + "/availability/history", 404},
 	{"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", 200},
 	{"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT", 200},
+	{"/api/v1/slos/" + secretService + "/availability/ledger", 404},
+	{"/api/v1/slos/insurance-unpaid/availability/ledger?group.product=SOMLT", 200},
 	{"/api/v1/slos/" + secretService + "/availability/events", 404},
 	{"/api/v1/slos/insurance-unpaid/availability/events", 501},
 	{"/api/v1/slas", 200}, {"/api/v1/thresholds", 200}, {"/api/v1/limits", 200}, {"/api/v1/alerts", 200},

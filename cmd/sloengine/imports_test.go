@@ -180,7 +180,7 @@ var mayImport = map[string][]string{
 		"ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli": {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
 	"cmd/sloengine/app/config": {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts",
-		"alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery", "web/site"},
+		"alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery", "sla/report", "web/site"},
 	"cmd/sloengine/demo": {"ingest/event"},
 	"cmd/sloengine/remote": {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/app/*", "cmd/sloengine/cli", "cmd/sloengine/promapi",
 		"ingest/event", "reliability/*", "sla/annotation", "sla/history", "sla/report", "slo", "ingest/counting", "web/*"},

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"slices"
+
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -43,6 +45,11 @@ func NewLedger(s *slo.SLO, plan *slo.LedgerPlan, a *fold.ReadResult, bins [][]ui
 		out.Budget = slo.NewRatioBudget(s.Objective, net, mean, true)
 	}
 	return out
+}
+
+// Explains reports whether something is charged to a cause.
+func (l *Ledger) Explains() bool {
+	return slices.ContainsFunc(l.Lines, func(x slo.LedgerLine) bool { return x.Account != slo.AccountUnexplained })
 }
 
 // Of is the part of the budget that a number of parts is: its share of Budget.Consumed.

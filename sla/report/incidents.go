@@ -30,6 +30,8 @@ type Affected struct {
 	SLO       slo.ID // "" of an agreement
 	Agreement slo.ID // service/name; "" of an SLO
 	Group     slo.Group
+	// Onset and Resolved are those of the alerts about it; zero: those of the incident.
+	Onset, Resolved time.Time
 }
 
 // IncidentsFunc lists the incidents that touch the time from from to before to, in any order. known is false if those

@@ -36,6 +36,9 @@ func (o *LedgerOptions) Order() []slo.Account {
 	return o.Accounts
 }
 
+// AfterDeployment is how long bad events after a deployment are charged to it.
+func (o *LedgerOptions) AfterDeployment() time.Duration { return cmp.Or(o.Deployment, DeploymentTime) }
+
 // AnnotationsFunc lists the annotations about a service in a span, in the order of their times.
 type AnnotationsFunc func(service string, sp slo.Span) []annotation.Annotation
 
@@ -45,7 +48,7 @@ func (from *Source) Ledger(ctx context.Context, rep *sla.Report, r *sla.SLORepor
 	if from.Counts == nil {
 		return nil, ErrNoHistory
 	}
-	plan := from.ledgerPlan(rep, r, r.Period)
+	plan := from.LedgerPlan(rep, r, r.Period)
 	if plan == nil {
 		return nil, nil
 	}
@@ -57,8 +60,8 @@ func (from *Source) Ledger(ctx context.Context, rep *sla.Report, r *sla.SLORepor
 	return history.NewLedger(r.SLO, plan, &answers[0], answers[0].Groups[0]), nil
 }
 
-// ledgerPlan divides a span of a group among what explains its bad events; nil if nothing can be charged.
-func (from *Source) ledgerPlan(rep *sla.Report, r *sla.SLOReport, sp slo.Span) *slo.LedgerPlan {
+// LedgerPlan divides a span of a group among what explains its bad events; nil if nothing can be charged.
+func (from *Source) LedgerPlan(rep *sla.Report, r *sla.SLOReport, sp slo.Span) *slo.LedgerPlan {
 	if sp = (slo.Span{From: sp.From.UTC(), To: sp.To.UTC()}); sp.Duration() == 0 ||
 		r.SLO.Indicator.Kind.Unledgered() != "" {
 		return nil
@@ -79,25 +82,23 @@ func (from *Source) explanations(rep *sla.Report, r *sla.SLOReport, sp slo.Span)
 	planned(slo.AccountCorrection, r.SLO.Corrections)
 	planned(slo.AccountMaintenance, otherCorrections(rep, r.SLO))
 
-	var incidents, mine []Incident
+	var incidents []Incident
+	var mine []slo.Span
 	if from.Incidents != nil {
 		incidents, _ = from.Incidents(sp.From, sp.To)
 	}
 	for i := range incidents {
 		x := &incidents[i]
-		whole := slo.Span{From: x.Onset, To: cmp.Or(x.Resolved, sp.To)}
-		if x.affects(r) {
-			mine = append(mine, *x)
-			out = append(out, slo.Explanation{Account: slo.AccountIncident, Name: x.ID, Text: x.Title, Span: whole})
+		for _, s := range x.about(r, sp.To) {
+			mine = append(mine, s)
+			out = append(out, slo.Explanation{Account: slo.AccountIncident, Name: x.ID, Text: x.Title, Span: s})
 		}
-		for _, name := range failedCauses(rep, r, x) {
-			out = append(out, slo.Explanation{Account: slo.AccountDependency, Name: name, Text: x.ID, Span: whole})
-		}
+		out = append(out, failedCauses(rep, r, x, sp.To)...)
 	}
 	if from.Annotations == nil {
 		return out
 	}
-	length := cmp.Or(from.LedgerOptions.Deployment, DeploymentTime)
+	length := from.LedgerOptions.AfterDeployment()
 	deployed := slices.DeleteFunc(from.Annotations(id.Service(), slo.Span{From: sp.From.Add(-length), To: sp.To}),
 		func(a annotation.Annotation) bool { return a.Kind != annotation.Deployment })
 	for i := range deployed {
@@ -106,9 +107,8 @@ func (from *Source) explanations(rep *sla.Report, r *sla.SLOReport, sp slo.Span)
 		if i+1 < len(deployed) && deployed[i+1].At.Before(after.To) && deployed[i+1].At.After(a.At) {
 			after.To = deployed[i+1].At
 		}
-		for _, s := range deploymentSpans(after, mine, sp.To) {
-			out = append(out, slo.Explanation{Account: slo.AccountDeployment, Text: a.Text, Span: s,
-				Name: a.At.UTC().Format("2006-01-02 15:04Z")})
+		for _, s := range deploymentSpans(after, mine) {
+			out = append(out, slo.Explanation{Account: slo.AccountDeployment, Name: a.Text, Span: s})
 		}
 	}
 	return out
@@ -120,16 +120,14 @@ const sameMoment = time.Minute
 
 // deploymentSpans are the time after a deployment and the incidents that began in it, but no incident that had begun
 // before: its bad events are not of the deployment that may have ended it.
-func deploymentSpans(after slo.Span, incidents []Incident, now time.Time) []slo.Span {
+func deploymentSpans(after slo.Span, incidents []slo.Span) []slo.Span {
 	var before, since []slo.Span
-	for i := range incidents {
-		x := &incidents[i]
-		whole := slo.Span{From: x.Onset, To: cmp.Or(x.Resolved, now)}
+	for _, x := range incidents {
 		switch {
-		case x.Onset.Before(after.From.Add(-sameMoment)):
-			before = append(before, whole)
-		case x.Onset.Before(after.To):
-			since = append(since, whole)
+		case x.From.Before(after.From.Add(-sameMoment)):
+			before = append(before, x)
+		case x.From.Before(after.To):
+			since = append(since, x)
 		}
 	}
 	_, own := slo.Divide([]slo.Span{after}, slo.MergeSpans(before))
@@ -154,21 +152,30 @@ func otherCorrections(rep *sla.Report, s *slo.SLO) (out []slo.Correction) {
 	return out
 }
 
-// affects reports whether an incident was about a group of an SLO, or about its whole service.
-func (x *Incident) affects(r *sla.SLOReport) bool {
-	if len(x.Affected) == 0 {
-		return x.Service == r.SLO.ID.Service()
+// about are the times in which an incident was about a group of an SLO, or about its whole service.
+func (x *Incident) about(r *sla.SLOReport, now time.Time) (out []slo.Span) {
+	if len(x.Affected) == 0 && x.Service == r.SLO.ID.Service() {
+		return []slo.Span{x.span(&Affected{}, now)}
 	}
-	return slices.ContainsFunc(x.Affected, func(a Affected) bool {
-		return a.SLO == r.SLO.ID && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group))
-	})
+	for i := range x.Affected {
+		if a := &x.Affected[i]; a.SLO == r.SLO.ID && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
+			out = append(out, x.span(a, now))
+		}
+	}
+	return slo.MergeSpans(out)
 }
 
-// failedCauses names the causes that an SLO declares and that an incident was about.
-func failedCauses(rep *sla.Report, r *sla.SLOReport, x *Incident) (names []string) {
+// span is when an incident was about something.
+func (x *Incident) span(a *Affected, now time.Time) slo.Span {
+	return slo.Span{From: cmp.Or(a.Onset, x.Onset), To: cmp.Or(a.Resolved, x.Resolved, now)}
+}
+
+// failedCauses are the causes that an SLO declares and that an incident was about.
+func failedCauses(rep *sla.Report, r *sla.SLOReport, x *Incident, now time.Time) (out []slo.Explanation) {
 	for i := range r.SLO.CausedBy {
 		c := &r.SLO.CausedBy[i]
-		for _, a := range x.Affected {
+		for k := range x.Affected {
+			a := &x.Affected[k]
 			if a.SLO != c.SLO {
 				continue
 			}
@@ -184,12 +191,10 @@ func failedCauses(rep *sla.Report, r *sla.SLOReport, x *Incident) (names []strin
 				}
 				name += fmt.Sprintf("{%s}", strings.Join(parts, ","))
 			}
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			out = append(out, slo.Explanation{Account: slo.AccountDependency, Name: name, Text: x.ID, Span: x.span(a, now)})
 		}
 	}
-	return names
+	return out
 }
 
 // MaxLedgers is how many lines of a report have a ledger: those that spent most of their budget.
@@ -208,7 +213,7 @@ func (from *Source) fillLedgers(ctx context.Context, rep *sla.Report, lines []SL
 	worst = worst[:min(len(worst), MaxLedgers)]
 	plans, series := make([]*slo.LedgerPlan, len(worst)), make([]*history.Series, len(worst))
 	for i, x := range worst {
-		if plans[i] = from.ledgerPlan(rep, x.Now, x.Span); plans[i] != nil {
+		if plans[i] = from.LedgerPlan(rep, x.Now, x.Span); plans[i] != nil {
 			series[i] = l.Add(string(x.Now.SLO.ID), x.Now.Group.Key(),
 				history.Grid{Span: plans[i].Span, Steps: plans[i].Pieces}, []slo.Group{x.Now.Group})
 		}

@@ -51,6 +51,7 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	get("/api/v1/slos/:service/:slo", read, api.apiSLO)
 	get("/api/v1/slos/:service/:slo/history", read, api.apiHistory)
 	get("/api/v1/slos/:service/:slo/events", read, api.apiEvents)
+	get("/api/v1/slos/:service/:slo/ledger", read, api.apiLedger)
 	get("/api/v1/slas", read, api.apiSLAs)
 	get("/api/v1/thresholds", read, api.apiThresholds)
 	get("/api/v1/limits", read, api.apiLimits)

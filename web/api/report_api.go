@@ -87,6 +87,7 @@ func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 	if f := p.Forecast(r); f != nil {
 		out.Forecast = newForecast(r.Now, f.Since)
 	}
+	out.Ledger = newLedger(r.Ledger, s, r.Net)
 	if r.Worst >= 0 {
 		d := newReportDay(s, &r.Days[r.Worst])
 		out.WorstDay = &d

@@ -15,7 +15,8 @@ import (
 )
 
 // CSVColumns are the columns of a report as CSV. Each line is of one kind: slo,
-// sla, component (of the sla above it), limit, incident or cost (one for each currency); what a kind has not is empty.
+// sla, component (of the sla above it), limit, incident, ledger (of the slo above it) or cost (one for each currency);
+// what a kind has not is empty.
 // Ratios are 0 to 1, scores and points 0 to 100, times RFC 3339 in UTC.
 var CSVColumns = []string{
 	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running",
@@ -138,6 +139,11 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		}
 		l.forecast(p.Forecast(r), p.Now())
 		put(l)
+		if r.Ledger != nil && r.Ledger.Explains() {
+			for k := range r.Ledger.Lines {
+				put(csvLedger(p, r, &r.Ledger.Lines[k]))
+			}
+		}
 	}
 	for i := range p.Thresholds {
 		r := &p.Thresholds[i]
@@ -202,6 +208,17 @@ func (l csvLine) money(m slo.Money, c *sla.Comparison) {
 			l[column] = x.In(x.Currency)
 		}
 	}
+}
+
+// csvLedger is what a line of the ledger of an SLO is charged with: its component is the account.
+func csvLedger(p *report.Report, r *report.SLO, x *slo.LedgerLine) csvLine {
+	s := r.Now.SLO
+	l := newCSVLine(&r.Covered, p, "ledger", s.ID.Service(), s.ID.Name())
+	l["group"], l["component"], l["counted"] = csvGroup(s.GroupBy, r.Now.Group), string(x.Account), r.Ledger.Unit
+	l["from"], l["to"], l["bad"] = csvTime(x.From), csvTime(x.To), csvNumber(r.Ledger.Amount(x.Parts), true)
+	l["budget_spent"] = csvNumber(r.Ledger.Of(x.Parts), x.Account != slo.AccountCorrection)
+	l["note"] = csvText(strings.TrimSpace(strings.Join(append([]string{x.Name}, x.Same...), ", ") + " " + x.Text))
+	return l
 }
 
 // csvIncident is the line of an incident: its name is the id, and its note the title.

@@ -76,6 +76,7 @@ func newMailModel(in *mailInput) *mailModel {
 	m.Notes = r.Notes()
 	m.fillCosts(r, in.Before)
 	m.fillIncidents(r)
+	m.fillLedgers(r)
 	m.fillForecasts(r)
 	return m
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // fillCosts adds what violations cost, if the spec says it, with what the sums rest on.
@@ -59,6 +61,25 @@ func (m *mailModel) fillCosts(r, before *report.Report) {
 	}
 	m.show(t)
 	m.Notes = append(m.Notes, c.Notes()...)
+}
+
+// fillLedgers adds where the budgets went.
+func (m *mailModel) fillLedgers(r *report.Report) {
+	t := m.table("Where the budget went").left("SLO/Budget ledger", "Group", "Account", "Cause", "Time").
+		right("Bad", "Budget spent")
+	for i := range r.SLOs {
+		x := &r.SLOs[i]
+		if x.Ledger == nil || !x.Ledger.Explains() {
+			continue
+		}
+		s := x.Now.SLO
+		for k := range x.Ledger.Lines {
+			row := site.NewLedgerRow(x.Ledger, &x.Ledger.Lines[k])
+			t.add(format.Safe(string(s.ID), format.MaxTitle), mailGroup(s.GroupBy, x.Now.Group), row.Account,
+				strings.TrimSpace(row.Name+" "+row.Text), row.When, row.Bad, row.Share)
+		}
+	}
+	m.show(t)
 }
 
 // fillForecasts adds how budgets will probably develop, if the period reaches to now.

@@ -26,7 +26,7 @@ import (
 // the structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
 var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
-	v1.Events{},
+	v1.Events{}, v1.LedgerAnswer{},
 	engineJSON{}, generationList{}, RejectList{}, SeenList{}, counting.ForgetRequest{}, counting.Forgotten{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},

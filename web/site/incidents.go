@@ -1,7 +1,9 @@
 package site
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
@@ -84,9 +86,32 @@ func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.In
 		if a.SLO == "" {
 			y.Agreement = slo.NewID(inc.Service, a.Agreement)
 		}
+		y.Onset, y.Resolved = alertTimes(inc, &a)
 		x.Affected = append(x.Affected, y)
 	}
 	return x
+}
+
+// alertTimes are from the first onset of the alerts of an incident about something to the end of the last one. They are
+// zero if they are not known, or not over.
+func alertTimes(inc *incident.Incident, about *incident.Affected) (onset, resolved time.Time) {
+	open := false
+	for i := range inc.Alerts {
+		x := &inc.Alerts[i]
+		if x.SLO != about.SLO || x.SLO == "" && x.Agreement != about.Agreement || !slices.Equal(x.Group, about.Group) {
+			continue
+		}
+		if at := cmp.Or(x.Onset, inc.Onset); onset.IsZero() || at.Before(onset) {
+			onset = at
+		}
+		if open = open || x.Resolved.IsZero(); x.Resolved.After(resolved) {
+			resolved = x.Resolved
+		}
+	}
+	if open {
+		resolved = time.Time{}
+	}
+	return onset, resolved
 }
 
 // OpenIncidents says in a sentence which incidents of severity critical are not resolved, and how many of severity

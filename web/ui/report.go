@@ -45,6 +45,7 @@ type reportPage struct {
 	OtherForecasts []reportForecast
 	MoreForecasts  int
 
+	Ledgers       []reportLedger
 	Incidents     []reportIncident
 	MoreIncidents int
 
@@ -283,6 +284,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	p.Figures = reportFigures(r)
 	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
 	ui.fillReportIncidents(p, r)
+	ui.fillReportLedgers(p, r)
 	p.Notes = r.Notes()
 	ui.fillReportForecasts(p, r)
 }

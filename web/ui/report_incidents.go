@@ -21,6 +21,27 @@ type reportIncident struct {
 	Cost                string // "" if no affected SLO has a cost
 }
 
+// reportLedger is where the budget of a line went.
+type reportLedger struct {
+	Href, Name string
+	Group      []format.Label
+	*site.Ledger
+}
+
+// fillReportLedgers adds where the budgets went.
+func (ui *Handler) fillReportLedgers(p *reportPage, r *report.Report) {
+	for i := range r.SLOs {
+		x := &r.SLOs[i]
+		if x.Ledger == nil || !x.Ledger.Explains() {
+			continue
+		}
+		if l := ui.NewLedger(x.Ledger, x.Now.SLO, x.Net); l != nil {
+			p.Ledgers = append(p.Ledgers, reportLedger{ui.SLOHref(x.Now), format.Safe(string(x.Now.SLO.ID), format.MaxTitle),
+				format.Labels(x.Now.SLO.GroupBy, x.Now.Group), l})
+		}
+	}
+}
+
 const shownReportIncidents = 100
 
 // fillReportIncidents adds the incidents of the period, if they are known.

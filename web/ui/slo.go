@@ -46,8 +46,10 @@ type sloPage struct {
 	Latency     *chart.Figure // nil unless the indicator is a latency
 	Calendar    *chart.Calendar
 	Attribution *Attribution
-	EventsHref  string // "" without a log
-	Work        *work  // nil unless the indicator is of completion
+	Ledger      *site.Ledger // of the window; nil if nothing was spent
+	Unledgered  string       // why there is no ledger
+	EventsHref  string       // "" without a log
+	Work        *work        // nil unless the indicator is of completion
 	Traces      *tracesPart
 	HistNote    string // why there are no charts
 
@@ -143,6 +145,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p.Work, p.EventsHref = newWork(v.Rep, r, v.Now), ui.EventsHref(r.SLO.ID, r.SLO.GroupBy, r.Group, time.Time{})
 	p.Parts, p.Traces = ui.partRows(r, v.Now), ui.newTraces(r, v.Now)
 	fillCosts(&p, v.Rep, r)
+	p.Unledgered = r.SLO.Indicator.Kind.Unledgered()
 	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, ui.Onset(r), v.Now), capacityFacts(r)
 	p.Blind, p.Beside = ui.newBlindPart(r, v.Now), ui.newBeside(r, v.Now)
 	for _, f := range unfit {

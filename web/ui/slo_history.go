@@ -30,6 +30,7 @@ type sloHistory struct {
 	groups                   int // of the SLO
 	attribution              history.Grid
 	bands                    []string
+	ledger                   *slo.LedgerPlan // of the window; nil if nothing can be charged
 
 	answers []fold.ReadResult
 }
@@ -41,7 +42,7 @@ const (
 	askPeriod
 	askDays
 	askAttribution
-	askLatency // and more: counters of durations
+	askLatency // and more: counters of durations, and last the ledger
 )
 
 func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier) *sloHistory {
@@ -97,6 +98,10 @@ func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 	for _, b := range h.bands {
 		qs = append(qs, h.main.Query(b, one))
 	}
+	if h.ledger != nil {
+		grid := history.Grid{Span: h.ledger.Span, Steps: h.ledger.Pieces}
+		qs = append(qs, grid.Query(id, one))
+	}
 	return qs
 }
 
@@ -125,8 +130,8 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 	if r.Slice == 0 {
 		add(&h.answers[askMain])
 	}
-	for i := askLatency; i < len(h.answers); i++ {
-		add(&h.answers[i])
+	for i := range h.bands {
+		add(&h.answers[askLatency+i])
 	}
 	return out
 }
@@ -142,7 +147,8 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.HistNote = "This engine has no history."
 		return
 	}
-	h := newSLOHistory(v.Rep, r, rng, tiers)
+	h, from := newSLOHistory(v.Rep, r, rng, tiers), ui.ReportSource()
+	h.ledger = from.LedgerPlan(v.Rep, r, r.Period)
 	ctx, cancel := context.WithTimeout(ctx, historyBudget)
 	defer cancel()
 	queries := h.queries(r)
@@ -195,6 +201,10 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
 	p.Calendar.Mark(marks)
 	p.Attribution = ui.newAttribution(r, h, rng, v)
+	if h.ledger != nil {
+		a := &answers[len(answers)-1]
+		p.Ledger = ui.NewLedger(history.NewLedger(r.SLO, h.ledger, a, a.Groups[0]), r.SLO, r.Budget)
+	}
 }
 
 // emptyRange explains why a range has no data, and what to do.

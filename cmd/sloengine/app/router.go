@@ -112,7 +112,7 @@ func siteOptions(
 	auth, registry := trail.auth, prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return site.Options{
-		Numbers: site.Numbers{Report: latest},
+		Numbers: site.Numbers{Report: latest, Ledger: c.Ledger},
 		Access: site.Access{
 			Allow:  func(p site.Permission) gin.HandlerFunc { return auth.Require(permit(p)) },
 			May:    func(c *gin.Context, p site.Permission) bool { return auth.Allows(c.Request, permit(p)) },

@@ -70,9 +70,8 @@ If the engine requires tokens, the command needs the permission read.`,
 }
 
 func (f *eventFlags) params() (url.Values, error) {
-	service, name, ok := strings.Cut(f.slo, "/")
-	if !ok || service == "" || name == "" {
-		return nil, cli.Usagef("invalid --slo (want SERVICE/SLO, such as shop/checkout)")
+	if _, err := sloFlag(f.slo); err != nil {
+		return nil, err
 	}
 	p := url.Values{"last": {f.last}, "limit": {strconv.Itoa(f.limit)}, "compare": {strconv.FormatBool(f.why)}}
 	switch {

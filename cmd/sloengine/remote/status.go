@@ -25,6 +25,8 @@ type engineStatus struct {
 	SLOs       []*statusRow `json:"slos"`
 	Agreements []v1.SLA     `json:"agreements"`
 	Alerts     []v1.Alert   `json:"alerts"`
+	// Ledgers are where the budgets of the rows went, with --slo.
+	Ledgers []*v1.LedgerAnswer `json:"ledgers,omitempty"`
 
 	none string // why there are no SLOs
 }
@@ -36,7 +38,7 @@ type statusRow struct {
 }
 
 func newStatus(s cli.Streams) *cobra.Command {
-	var service, state string
+	var service, state, only string
 	var rejects bool
 	var every time.Duration
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
@@ -45,20 +47,34 @@ func newStatus(s cli.Streams) *cobra.Command {
 		Short: "Print the error budgets, agreements and alerts of a running engine, worst first",
 		Long: `status prints what fails, the alerts that are firing or pending, the error budgets, worst first, the
 agreements, and the budgets exhausted within a week at their recent pace. On a terminal
-the tables fit its width, and states have colors unless NO_COLOR is set.`,
+the tables fit its width, and states have colors unless NO_COLOR is set.
+
+--slo prints one SLO, and where its budget went: each bad event of the window is charged to the
+first account that explains its time.`,
 		Example: `  sloengine status
+  sloengine status --slo shop/checkout
   sloengine status --state exhausted --watch
   sloengine status --rejects
   sloengine status --service shop -o json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if rejects {
-				if service != "" {
-					return cli.Usagef("--rejects and --service exclude each other, because a rejected event may name no service")
+				if service+only != "" {
+					return cli.Usagef("--rejects excludes --service and --slo, because a rejected event may name no service")
 				}
 				return printRejects(c.Context(), o)
 			}
 			read := func() (*engineStatus, error) { return readStatus(c.Context(), &o.engine, service, state) }
+			if only != "" {
+				id, err := sloFlag(only)
+				if err != nil {
+					return err
+				}
+				if service != "" {
+					return cli.Usagef("--slo and --service exclude each other")
+				}
+				read = func() (*engineStatus, error) { return readOneStatus(c.Context(), &o.engine, id, state) }
+			}
 			if every != 0 {
 				return watchStatus(c.Context(), o, every, read)
 			}
@@ -73,6 +89,7 @@ the tables fit its width, and states have colors unless NO_COLOR is set.`,
 	o.engine.AddFlags(f)
 	o.AddOutput(f, "table", "json", "yaml")
 	f.StringVar(&service, "service", "", "only this service")
+	f.StringVar(&only, "slo", "", "only this SLO, as SERVICE/SLO, and where its budget went")
 	cli.AddChoice(f, &state, "state", "", "only SLOs in this state", "", "firing", "exhausted", "at_risk", "ok", "no_data",
 		"waiting")
 	f.DurationVar(&every, "watch", 0, "print again at this interval until interrupted")

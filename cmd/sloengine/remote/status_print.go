@@ -70,6 +70,11 @@ func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
 			return err
 		}
 	}
+	for _, l := range s.Ledgers {
+		if err := printLedger(w, screen, l); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

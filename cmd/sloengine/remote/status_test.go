@@ -196,3 +196,51 @@ func TestStatusIsWatched(t *testing.T) {
 	require.Equal(t, cli.ExitOK, cli.Execute(t.Context(), root, s, []string{"__complete", "gate", "--url", server.URL, "--slo", ""}))
 	require.Contains(t, out.String(), "mail/c\nshop/a\nshop/b\n:4")
 }
+
+func TestStatusOfOneSLO(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/slos":
+			require.Equal(t, "shop", r.URL.Query().Get("service"))
+			fmt.Fprint(w, `{"report":{"version":1},"items":[{"id":"shop/a","group":{"product":"x"},"state":"exhausted"},`+
+				`{"id":"shop/b","state":"ok"},{"id":"shop/r","state":"ok"}]}`)
+		case "/api/v1/slos/shop/a/ledger":
+			require.Equal(t, "x", r.URL.Query().Get("group.product"))
+			fmt.Fprint(w, `{"id":"shop/a","group":{"product":"x"},"accounts":["correction","incident","unexplained"],"ledger":
+				{"unit":"events","spent":12.5,"consumed":1.25,"since_report":2,"lines":[
+				{"account":"correction","name":"upgrade","from":"2026-11-20T00:00:00Z","to":"2026-11-20T01:00:00Z","times":1,"bad":7},
+				{"account":"incident","name":"INC-1","text":"all fail","same":["INC-2"],"from":"2026-11-20T02:00:00Z",
+				 "to":"2026-11-20T03:00:00Z","times":2,"bad":10,"consumed":1},
+				{"account":"unexplained","bad":2.5,"consumed":0.25,"from":"2026-11-20T02:00:00Z","to":"2026-11-20T03:00:00Z",
+				 "times":1}]}}`)
+		case "/api/v1/slos/shop/r/ledger":
+			fmt.Fprint(w, `{"id":"shop/r","ledger":null,"why":"Missing events have no time."}`)
+		default:
+			fmt.Fprint(w, `{}`)
+		}
+	}))
+	defer server.Close()
+	var out, stderr bytes.Buffer
+	s := cli.Streams{Out: &out, Err: &stderr}
+	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/a"), stderr.String())
+	require.NotContains(t, out.String(), "shop/b")
+	require.Contains(t, out.String(), `
+shop/a x spent 125.0% of its budget on 12.5 bad events:
+ACCOUNT      CAUSE                  FROM                  TO                    TIMES  BAD  OF THE BUDGET
+correction   upgrade                2026-11-20T00:00:00Z  2026-11-20T01:00:00Z  1      7    beside
+incident     INC-1, INC-2 all fail  2026-11-20T02:00:00Z  2026-11-20T03:00:00Z  2      10   100.0%
+unexplained                                                                            2.5  25.0%
+2 of them were received after the report above.
+charged in the order: correction, incident, unexplained
+`)
+	out.Reset()
+	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/r"), stderr.String())
+	require.Contains(t, out.String(), "\nshop/r: Missing events have no time.\n")
+	out.Reset()
+	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/a", "--state", "ok"), stderr.String())
+	require.Contains(t, out.String(), "No group of shop/a is in the state ok.")
+	require.Equal(t, cli.ExitUsage, execute(s, "status", "--url", server.URL, "--slo", "shop"))
+	require.Equal(t, cli.ExitUsage, execute(s, "status", "--url", server.URL, "--slo", "shop/a", "--service", "shop"))
+	require.NotEqual(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/z"))
+	require.Contains(t, stderr.String(), "there is no SLO shop/z in the running spec")
+}

@@ -47,6 +47,7 @@ type ReportSLO struct {
 	Budget    Budget       `json:"budget"`     // planned maintenance taken out: what counts
 	Raw       Budget       `json:"raw_budget"` // everything
 	WorstDay  *ReportDay   `json:"worst_day"`
+	Ledger    *Ledger      `json:"ledger,omitempty"`   // of the 20 lines that spent most of their budget
 	Cost      *sla.SLOCost `json:"cost,omitempty"`     // if the spec states one
 	Forecast  *Forecast    `json:"forecast,omitempty"` // if the period reaches to now
 	Days      []ReportDay  `json:"days,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 	"github.com/sloengine/sloengine/web/site"
@@ -69,8 +70,9 @@ type Config struct {
 	Forecast struct {
 		Groups int `yaml:"groups" min:"0" max:"100000"` // that are forecast; 0: none
 	} `yaml:"forecast"`
-	Disk engine.DiskOptions `yaml:"disk"`
-	Auth struct {
+	Ledger report.LedgerOptions `yaml:"ledger"`
+	Disk   engine.DiskOptions   `yaml:"disk"`
+	Auth   struct {
 		TokensFile string `yaml:"tokens_file" is:"file"`
 	} `yaml:"auth"`
 	Web struct {
@@ -132,6 +134,7 @@ func Default() Config {
 	c.Evaluator.Interval = 10 * time.Second
 	c.Forecast.Groups = 1000
 	c.Rebuild.V.CPU = 0.5
+	c.Ledger = report.LedgerOptions{Accounts: slices.Clone(slo.LedgerOrder), Deployment: report.DeploymentTime}
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
 	c.Notifications = notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second, Job: "sloengine"}
@@ -228,6 +231,9 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	}
 	c.checkExternalURL(f)
 	c.checkTraceURL(f)
+	if err := slo.CheckLedgerOrder(c.Ledger.Accounts); err != nil {
+		f.Errorf("ledger.accounts", "remove or replace it", "%v", err)
+	}
 	c.Public.check(f, c.Web.ExternalURL)
 	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)

@@ -34,6 +34,7 @@ var keyEffects = map[string]string{
 	"ingest/engine TestLogIsTruncated":                             `log.segment checkpoint.log`,
 	"cmd/sloengine/app TestHistoryBounds":                          `log.retain log.retain_bytes`,
 	"ingest/counting TestRebuildShare":                             `rebuild.cpu`,
+	"sla/report TestLedgerOptions":                                 `ledger.accounts ledger.deployment`,
 	"sla/outlook TestTheMostUrgentGroupsAreForecast":               `forecast.groups`,
 	"internal/e2e/operating TestReload":                            `evaluator.interval`,
 	"ingest/engine TestLowWater":                                   `disk.low_water`,

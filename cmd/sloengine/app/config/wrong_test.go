@@ -460,7 +460,7 @@ var wrongSettings = []struct {
 			`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 			`3:8: redis.address: missing`,
 			`3:13: redis.db: must be at least 0, got "-1"`,
-			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, rebuild, checkpoint, evaluator, forecast, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks, remote_write)`,
+			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, rebuild, checkpoint, evaluator, forecast, ledger, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks, remote_write)`,
 		}},
 }
 
