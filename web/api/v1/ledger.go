@@ -24,14 +24,14 @@ type Ledger struct {
 	To   time.Time `json:"to"`
 	Unit string    `json:"unit"` // events or slices
 
-	// Spent is the sum of the lines but corrections. Halves are tolerated events of an apdex, and other fractions those of
-	// slices whose mean ratio counts.
+	// Spent is the sum of the lines but corrections. Halves are tolerated events of an apdex. Other fractions are those
+	// of slices whose mean ratio counts.
 	Spent    float64  `json:"spent"`
 	Consumed *float64 `json:"consumed"` // share of the budget that this is; null without data
 	// Since is the part of spent that was received after the report. The rest is what the report has.
 	Since   float64      `json:"since_report"`
 	LeftOut int          `json:"causes_left_out,omitempty"` // the oldest, beyond 2,000
-	Lines   []LedgerLine `json:"lines"`                     // by precedence of their accounts, in an account by their start
+	Lines   []LedgerLine `json:"lines"`                     // by precedence of accounts, then by start
 }
 
 // LedgerLine is what one cause is charged with.
