@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -444,4 +445,15 @@ func TestUnknownTypesAreAdmitted(t *testing.T) {
 	out, stderr, code := e2etest.Command(t, "export", "--data-dir", filepath.Join(dir, "data"))
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, `"type":"ordr"`)
+
+	// A spec that names the type counts what came before it did.
+	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "ordr"))
+	out, stderr, code = e2etest.Command(t, "diff", "--running", "--url", p.Base, spec)
+	require.Equal(t, 3, code, stderr)
+	require.Regexp(t, `counts type ordr, of which since 20.* events are in the log, uncounted: 1`, out)
+	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
+	require.Equal(t, 200, status, answer)
+	testkit.Eventually(t, "the history is counted", func() bool {
+		return regexp.MustCompile(`"bad":1\b`).Match(e2etest.Get(t, p.Base+"/api/v1/slos"))
+	}, func() string { return string(e2etest.Get(t, p.Base+"/api/v1/slos")) })
 }
