@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/counter"
@@ -24,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -475,5 +478,63 @@ func TestRebuildAndPowerLoss(t *testing.T) {
 func TestRebuildShare(t *testing.T) {
 	for share, rest := range map[float64]time.Duration{1: 0, 0.5: time.Second, 0.1: 9 * time.Second} {
 		require.InDelta(t, rest, (&RebuildOptions{CPU: share}).rest(time.Second), 1e6, share)
+	}
+}
+
+// BenchmarkRebuild is the CPU time of counting one SLO, by event, from a retained log: with a service that has all
+// events, and with one that has one in twenty.
+func BenchmarkRebuild(b *testing.B) {
+	const events, size = 2_000_000, 100
+	for _, other := range []int{0, 19} {
+		b.Run(fmt.Sprintf("1-of-%d", other+1), func(b *testing.B) {
+			dir := b.TempDir()
+			log, err := wal.Open(
+				wal.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "wal"), SegmentBytes: 8 << 20})
+			require.NoError(b, err)
+			rng := rand.New(rand.NewPCG(1, 2))
+			at := rebuildStart
+			for range events / size {
+				payload := record.AppendHead(nil, size, &event.Batch{}, nil)
+				service := "shop"
+				if rng.IntN(other+1) > 0 {
+					service = "bank"
+				}
+				for range size {
+					at = at.Add(time.Duration(rng.IntN(2_000_000)))
+					payload = event.AppendBinary(payload, &event.Event{ID: fmt.Sprintf("ord-%d", rng.Uint32()), Time: at,
+						Service: service, Type: "order", HasDuration: true, Duration: time.Duration(rng.ExpFloat64() * 1e8),
+						Attributes: []event.Attr{{Name: "product", Value: fmt.Sprint("p-", rng.IntN(20))},
+							{Name: "channel", Value: []string{"web", "app"}[rng.IntN(2)]}, {Name: "region", Value: "eu-1"}}})
+				}
+				require.NoError(b, log.Append([]wal.Pending{{Time: at.UnixNano(), Type: record.TypeEvents, Payload: payload}}))
+			}
+			store := retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"), Log: log, Describe: record.Describe,
+				Now: func() time.Time { return at }, Missing: func() int64 { return 0 },
+				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			store.SetBounds(retained.Bounds{Age: 1000 * time.Hour, Bytes: 1 << 40})
+			store.Offer(log.NextSeq())
+			stop, ended := make(chan struct{}), make(chan error)
+			go func() { ended <- store.Run(stop) }()
+			testkit.Eventually(b, "all closed segments are retained", func() bool {
+				_, _, waits := log.Closed(store.Floor())
+				return store.Floor() > 1 && !waits
+			})
+			close(stop)
+			require.NoError(b, <-ended)
+			cfg := rebuildConfig("availability")
+			var used time.Duration
+			for b.Loop() {
+				lone, err := fold.NewLone(cfg, []string{"shop/availability"})
+				require.NoError(b, err)
+				require.NoError(b, lone.Configure(cfg, rebuildStart.UnixNano()))
+				l := newLoneFold(lone, log.FirstSeq())
+				var before, after unix.Rusage
+				require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &before))
+				require.NoError(b, l.catchUp(store.Source(), log.NextSeq()))
+				require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &after))
+				used += time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
+			}
+			b.ReportMetric(float64(used)/float64(events*b.N), "cpu-ns/event")
+		})
 	}
 }
