@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/format"
@@ -85,6 +86,7 @@ func (h *engineHandler) page(c *gin.Context) {
 				Note: format.Bytes(e.Checkpoint.Bytes)},
 			{Name: "History", Value: historyText(&e.Log, v.Now), At: format.NewStamp(e.Log.HistoryFrom, v.Now),
 				Note: "the log behind the last checkpoint"},
+			{Name: "Rebuild", Value: rebuildText(e.Rebuild), Note: "counts of changed definitions, from the history"},
 			{Name: "Data directory", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
 		{"Deduplication table", []site.Fact{
@@ -206,6 +208,14 @@ func newDiskBar(d status.DiskStatus) diskBar {
 	}
 	b.Gauge.Label = b.Free + " free. " + b.Text
 	return b
+}
+
+// rebuildText says which SLOs are being rebuilt.
+func rebuildText(p *counting.RebuildProgress) string {
+	if p == nil {
+		return "none"
+	}
+	return format.And(p.SLOs) + ", " + format.Percent(p.Share, 0)
 }
 
 // historyText says how much of the log is retained, and since when.

@@ -172,3 +172,14 @@ func TestPartsChangeTheTag(t *testing.T) {
 		require.Equal(t, http.StatusOK, b.get("/api/v1/engine", "If-None-Match", tag).Code, name)
 	}
 }
+
+// The engine page and that of an SLO say what is rebuilt, and how far that is.
+func TestRebuildIsShown(t *testing.T) {
+	b := newBench(t)
+	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{"insurance-unpaid/availability", "shop/other"}, Share: 0.43}
+	require.Contains(t, b.get("/engine").Body.String(), "insurance-unpaid/availability and shop/other, 43%")
+	require.Contains(t, b.get(medcare).Body.String(), "rebuilt from the history: 43%")
+	b = newBench(t) // pages are kept until the next report
+	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{"shop/other"}, Share: 0.43}
+	require.NotContains(t, b.get(medcare).Body.String(), "rebuilt from")
+}

@@ -159,6 +159,12 @@ func (s scope) engine(e status.Engine) status.Engine {
 	out.Fold.Full = only(e.Fold.Full, func(x *counting.FullStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
 	out.Fold.Crowded = only(e.Fold.Crowded, func(x *counting.CrowdedStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
 	out.Budgets = only(e.Budgets, func(x *status.BudgetStatus) bool { return s.has(x.Service) })
+	if e.Rebuild != nil {
+		r := *e.Rebuild
+		if r.SLOs = only(r.SLOs, func(id *string) bool { return s.hasSLO(slo.ID(*id)) }); len(r.SLOs) > 0 {
+			out.Rebuild = &r
+		}
+	}
 	if e.Reason != "" {
 		out.Reason = status.StateText(e.State)
 	}

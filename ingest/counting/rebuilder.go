@@ -56,7 +56,7 @@ type RebuildProgress struct {
 	Started time.Time `json:"started"`
 	From    time.Time `json:"from"`  // receive time of the oldest record
 	At      time.Time `json:"at"`    // of the last record that was counted
-	Share   float64   `json:"share"` // of the records, in [0,1]
+	Share   float64   `json:"share"` // of the records that were counted, in [0,1]
 }
 
 // NewRebuilder makes one that does nothing until it runs.

@@ -49,6 +49,8 @@ type Engine struct {
 	Disk       DiskStatus            `json:"disk"`
 	Spec       SpecStatus            `json:"spec"`
 
+	Rebuild *counting.RebuildProgress `json:"rebuild,omitempty"` // nil: nothing is rebuilt
+
 	Troubles    []TroubleStatus  `json:"troubles,omitempty"` // parts that do not work now and are tried again
 	Connections ConnectionStatus `json:"connections"`
 

@@ -134,7 +134,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p := sloPage{
 		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)),
 		ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
-		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now),
+		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, &v),
 		Notes: append(ui.findings(r), notes(r)...), API: ui.APIHref(r), Incidents: open,
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
@@ -285,11 +285,15 @@ func sentBy(by state.SentBy, now time.Time) string {
 	return fmt.Sprintf("%s (%s, since %s).", who, format.Safe(by.Why, format.MaxText), format.NewStamp(by.Since, now).Text)
 }
 
-func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
-	s, ind := r.SLO, r.SLO.Indicator
+func (ui *Handler) facts(r *sla.SLOReport, v *site.View) []site.Fact {
+	s, ind, now := r.SLO, r.SLO.Indicator, v.Now
+	generation := fmt.Sprintf("generation %d", r.Generation)
+	if p := v.Eng.Rebuild; p != nil && slices.Contains(p.SLOs, string(s.ID)) {
+		generation += ", rebuilt from the history: " + format.Percent(p.Share, 0)
+	}
 	fs := []site.Fact{
 		{Name: "Period", Value: format.Span(r.Period)},
-		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
+		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: generation},
 		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
 	}
 	if ind.Kind != slo.KindCompletion && ind.Kind != slo.KindPrometheus {

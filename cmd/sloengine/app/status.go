@@ -49,6 +49,7 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
 		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs),
 			Change: e.evaluation.changes.Last()},
+		Rebuild: e.evaluation.rebuilds.Progress(),
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow || s.State == status.ClockJump) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"
