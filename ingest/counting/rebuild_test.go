@@ -474,6 +474,20 @@ func TestRebuildAndPowerLoss(t *testing.T) {
 	}
 }
 
+// TestServicesOfARebuild: a rebuild that begins between two configurations knows which events the engine stored then.
+func TestServicesOfARebuild(t *testing.T) {
+	r := NewRebuilds(fsystest.New(), "/data")
+	cfg := rebuildConfig()
+	r.begin(cfg)
+	require.Equal(t, cfg.Services, r.servicesAt(7).Services)
+	cfg.Services[1].AdmitUnknown = true
+	require.True(t, r.noteServices(10, cfg))
+	require.False(t, r.noteServices(11, cfg))
+	require.False(t, r.servicesAt(9).Services[1].AdmitUnknown)
+	require.Equal(t, cfg.Services, r.servicesAt(10).Services)
+	require.Equal(t, cfg.Services, r.servicesAt(12).Services)
+}
+
 // TestRebuildShare: a rebuild rests so long that it works the share of the time that the settings say.
 func TestRebuildShare(t *testing.T) {
 	for share, rest := range map[float64]time.Duration{1: 0, 0.5: time.Second, 0.1: 9 * time.Second} {

@@ -145,7 +145,8 @@ func (r *Rebuilds) configured(rec *wal.Record, before *fold.Config, f *fold.Fold
 func (r *Rebuilds) noteServices(seq uint64, cfg *fold.Config) bool {
 	now := serviceChange{Seq: seq, Services: []fold.Service{}}
 	for i := range cfg.Services {
-		now.Services = append(now.Services, fold.Service{Name: cfg.Services[i].Name, Types: cfg.Services[i].Types})
+		s := &cfg.Services[i]
+		now.Services = append(now.Services, fold.Service{Name: s.Name, Types: s.Types, AdmitUnknown: s.AdmitUnknown})
 	}
 	list := r.state.Services
 	if n := len(list); n > 0 && reflect.DeepEqual(list[n-1].Services, now.Services) {
