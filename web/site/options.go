@@ -119,7 +119,7 @@ type Condition struct {
 	Brief   func() status.Engine
 	Notice  func(now time.Time) (Notice, bool) // what the list of SLOs shows on top, as in a demo; nil: nothing
 	Rejects func() []status.RejectedCode       // what was rejected, and from whom since the start; nil: 501
-	Unknown func() []status.UnknownType        // not nil if Rejects is not
+	Unknown func() []status.UnknownType        // nil: none are known
 	Seen    func() []status.SeenService        // spans that no spec counts; nil: 501
 	// Findings are what makes numbers wrong; nil: nothing is known.
 	Findings func() []status.Finding
@@ -261,6 +261,9 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.Serves == nil {
 		o.Serves = func(*gin.Context, string) bool { return true }
+	}
+	if o.Unknown == nil {
+		o.Unknown = func() []status.UnknownType { return nil }
 	}
 	if o.Caller == nil {
 		o.Caller = func(*gin.Context) string { return "" }
