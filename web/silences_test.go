@@ -359,7 +359,7 @@ func TestInhibitedAlert(t *testing.T) {
 			o.Silences = inhibitedSilences{newSilences(t, someReceivers, o.Now), c.by}
 		})
 		page, api := b.get("/alert?id="+burningAlert).Body.String(), b.get("/api/v1/alerts").Body.String()
-		require.Equal(t, c.want, strings.Contains(page, `href="/alert?id=`+cause+`">Inhibited`), c.name)
+		require.Equal(t, c.want, strings.Contains(page, `href="/alert?id=`+cause+`"><span>Inhibited`), c.name)
 		require.Equal(t, c.want, strings.Contains(api, `"inhibited_by":"`+cause+`"`), c.name)
 		if c.by != "" && !c.want {
 			require.NotContains(t, page+api, c.by, c.name)

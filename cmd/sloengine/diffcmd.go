@@ -238,6 +238,9 @@ func printChange(w io.Writer, c *plannedChange) {
 			fmt.Fprintln(w, "The engine retains no history.")
 		} else {
 			fmt.Fprintf(w, "The history reaches back to %s.\n", p.HistoryFrom.UTC().Format(time.RFC3339))
+			if len(c.Started) > 0 {
+				fmt.Fprintln(w, "SLOs that start from zero are rebuilt from it, unless engine.yaml has rebuild: off.")
+			}
 		}
 		if p.Limited+p.Sampled > 0 {
 			fmt.Fprintf(w, "Since %s, %d events exceeded rate limits and %d were sampled: the log lacks them.\n",

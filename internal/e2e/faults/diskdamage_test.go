@@ -229,13 +229,13 @@ func TestDamageOnDisk(t *testing.T) {
 		}, told: []string{behind, "1 in all"}, lost: damagePost, again: damagePost, refused: true},
 		{name: "end of the log cut off", damage: func(t *testing.T, d *damagedFolder) {
 			d.change(t, last, func(data []byte) []byte { return data[:d.end-tail] })
-		}, told: []string{last, "1 in all"}, lost: damagePost, again: damagePost, refused: true},
+		}, told: []string{last, "cannot be used"}, lost: damagePost, again: damagePost, refused: true},
 		{name: "end of the log zeroed", damage: func(t *testing.T, d *damagedFolder) {
 			d.change(t, last, func(data []byte) []byte {
 				clear(data[d.end-tail:])
 				return data
 			})
-		}, told: []string{last, "1 in all"}, lost: damagePost, again: damagePost, refused: true},
+		}, told: []string{last, "cannot be used"}, lost: damagePost, again: damagePost, refused: true},
 	} {
 		t.Run(at.name, func(t *testing.T) {
 			d := whole.copy(t)

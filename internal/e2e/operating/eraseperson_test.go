@@ -95,7 +95,7 @@ func TestErasePerson(t *testing.T) {
 	// What is still in the log is erased on its way to the history.
 	out, errOut, code := e2etest.Command(t, "forget", "--url", p.Base, "--attribute", "customer=Zebra-42", "--dry-run")
 	require.Zero(t, code, errOut)
-	require.Contains(t, out, "would search 0 files of history, and ")
+	require.Regexp(t, `would search \d+ files? of history, and `, out)
 	require.Contains(t, out, "sinks, brokers, backups and exports may hold the value")
 	require.Eventually(t, func() bool {
 		send("later", "Yak-7")

@@ -203,7 +203,7 @@ func (n *Node) run(t testing.TB) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
 	n.cmd = cmd
-	testkit.Eventually(t, "RabbitMQ is ready", func() bool {
+	ready := func() bool {
 		var c *amqp.Connection
 		c, err = amqp.DialConfig(n.URL("/"), amqp.Config{Dial: amqp.DefaultDial(2 * time.Second)})
 		if err == nil {
@@ -216,7 +216,9 @@ func (n *Node) run(t testing.TB) {
 			t.Fatalf("RabbitMQ ended while it started\n%s", n.Log())
 		}
 		return false
-	}, func() string { return fmt.Sprintf("%v\n%s", err, n.Log()) })
+	}
+	// Beside other servers that start on two cores, Erlang alone may take more than two minutes.
+	require.True(t, testkit.Within(5*time.Minute, ready), "RabbitMQ is not ready after five minutes: %v\n%s", err, n.Log())
 }
 
 // AwaitQuorumQueue waits until a quorum queue that was declared survives Kill. The node writes the name of a new one to
