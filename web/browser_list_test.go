@@ -439,8 +439,8 @@ func TestBrowserKeys(t *testing.T) {
 	press("gs")
 	require.Equal(t, "/engine", eval[string](t, b, `location.pathname`), "that was typed")
 	eval[bool](t, b, `document.activeElement.value = 'trvl', document.activeElement.form.requestSubmit(), true`)
-	b.eventually(t, `location.search === '?q=trvl' && document.querySelectorAll('.levels tbody tr').length === 4`,
-		"every page searches the SLOs")
+	b.eventually(t, `location.search === '?q=trvl' && document.querySelectorAll('.levels tbody tr').length === 4 && `+
+		`document.readyState === 'complete'`, "every page searches the SLOs") // keys are heard once it is loaded
 	press("gs")
 	b.eventually(
 		t, `location.pathname === '/services' && document.querySelectorAll('.briefs li').length === 2`, "the services")
