@@ -252,7 +252,7 @@ func (m *Machine) Restore(data []byte) error {
 	return nil
 }
 
-// saveMarks lists what conditions remember, also of a snapshot whose rows are still absent.
+// saveMarks lists what conditions remember, also of a snapshot whose rows are absent.
 func (m *Machine) saveMarks() (out []marksJSON) {
 	for _, row := range m.rows[scopeSLO].list {
 		if row.begun == nil && row.met == nil {

@@ -72,7 +72,7 @@ type WaitingSLO struct {
 	At        time.Time `json:"at"`
 }
 
-// RebuiltCounts took the place of others at a record.
+// RebuiltCounts replaced earlier ones at a record.
 type RebuiltCounts struct {
 	Indicators []string  `json:"indicators"`
 	First      uint64    `json:"first"` // the oldest record that counts in them
@@ -141,7 +141,7 @@ func (r *Rebuilds) configured(rec *wal.Record, before *fold.Config, f *fold.Fold
 	}
 }
 
-// noteServices reports whether the services are others than before.
+// noteServices reports whether the services changed.
 func (r *Rebuilds) noteServices(seq uint64, cfg *fold.Config) bool {
 	now := serviceChange{Seq: seq, Services: []fold.Service{}}
 	for i := range cfg.Services {
@@ -172,7 +172,7 @@ func (r *Rebuilds) servicesAt(seq uint64) *fold.Config {
 	return cfg
 }
 
-// takeOver puts rebuilt counts in the place of others.
+// takeOver replaces counts by rebuilt ones.
 func (r *Rebuilds) takeOver(rec *wal.Record, b *record.Rebuilt, f *fold.Fold) error {
 	l, err := r.counts(b)
 	if err != nil {

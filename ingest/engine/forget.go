@@ -30,7 +30,7 @@ func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) erro
 	return e.onBasis(ctx, record.TypeForget, f.Append(nil), basis)
 }
 
-// TakeOver writes a record by which rebuilt counts take the place of others, and returns when the State has applied it,
+// TakeOver writes a record by which rebuilt counts replace others, and returns when the State has applied it,
 // or with the reason why it did not. basis is the Position at which it was looked for what is counted. If a
 // configuration followed it, the error is ErrConfigChanged, and there is no record.
 func (e *Engine) TakeOver(ctx context.Context, r record.Rebuilt, basis uint64) error {

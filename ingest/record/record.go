@@ -23,7 +23,7 @@ const (
 	TypeForget byte = 6
 	// TypeIncident holds operations on incidents. Its bytes mean something to the State only.
 	TypeIncident byte = 7
-	// TypeRebuilt says that counts that were made from the retained log take the place of others: Rebuilt.
+	// TypeRebuilt says that counts that were made from the retained log replace others: Rebuilt.
 	TypeRebuilt byte = 8
 	// TypeTicks says when the engine evaluated, on which counts and with which alert states: ParseTicks.
 	TypeTicks byte = 9

@@ -58,7 +58,7 @@ func (f *file) check() error {
 // maxText is how long a name is that clean has shortened.
 const maxText = maxName + len("…")
 
-// Open reads the file of an earlier process, which Run goes on writing. last is the last record of the log. A damaged
+// Open reads the file of an earlier process, which Run continues. last is the last record of the log. A damaged
 // file is moved aside, and the table begins empty. The error is that the file is of a newer version, or that it cannot
 // be opened for now.
 func (t *Table) Open(files fsys.FS, name string, last uint64, set *metrics.Set, log *slog.Logger) error {

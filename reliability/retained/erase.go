@@ -17,7 +17,7 @@ import (
 )
 
 // This file removes something from records that are retained. What is asked for is durable first. Each file is then
-// written beside and swapped, after its changes are noted in the chain. A start goes on where it ended.
+// written beside and swapped, after its changes are noted in the chain. A start continues where it ended.
 
 // Erasure says what is removed from the records before a number. The value itself is not in it, since it is stored
 // until the last of these records is retained.

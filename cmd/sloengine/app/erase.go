@@ -38,7 +38,7 @@ type Erased struct {
 	History historyErased `json:"history"`
 }
 
-// historyErased is what an erasure does in the retained log. It goes on after the answer.
+// historyErased is what an erasure does in the retained log. It continues after the answer.
 type historyErased struct {
 	Refused string `json:"refused,omitempty"` // why the retained log is left as it is
 	Events  uint64 `json:"events"`            // changed so far

@@ -58,7 +58,7 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 	return s
 }
 
-// shortIDs is the trouble that ids of spans are forgotten while such spans are still accepted.
+// shortIDs is the trouble that ids of spans are forgotten while such spans are accepted.
 func shortIDs(h *engine.Health, lateness time.Duration) []status.TroubleStatus {
 	if h.IDs.Short == 0 || h.IDs.Short >= lateness {
 		return nil

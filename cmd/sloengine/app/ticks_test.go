@@ -127,7 +127,7 @@ func (x *lives) stop() {
 	x.log.Reset()
 }
 
-// kill goes on with a copy of the data directory as it is now.
+// kill continues with a copy of the data directory as it is now.
 func (x *lives) kill() {
 	x.t.Helper()
 	from := x.data()

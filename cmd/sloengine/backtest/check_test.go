@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// TestVerify: a tick whose states are others is found, and named.
+// TestVerify: a tick with different states is found, and named.
 func TestVerify(t *testing.T) {
 	w := newWorld(t)
 	sp := load(t, shop)

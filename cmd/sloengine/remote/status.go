@@ -120,7 +120,7 @@ func readStatus(ctx context.Context, c *Client, service, state string) (*engineS
 }
 
 // watchStatus prints the status again and again, on a terminal in place. After the first time it says what fails, and
-// goes on.
+// continues.
 func watchStatus(ctx context.Context, o *engineCommand, every time.Duration, read func() (*engineStatus, error)) error {
 	if o.Format != "table" || every < time.Second {
 		return cli.Usagef("--watch needs a table and at least 1s")

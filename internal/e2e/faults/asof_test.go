@@ -177,7 +177,7 @@ slas:
 	require.Contains(t, errs, "no report of that position is stored")
 }
 
-// TestReportsOfRebuiltCounts: counts that took the place of others are named, and are no difference.
+// TestReportsOfRebuiltCounts: rebuilt counts are named, and are no difference.
 func TestReportsOfRebuiltCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKilledWhileItErases kills the engine at each step of an erasure from the history. A start goes on with it, all
+// TestKilledWhileItErases kills the engine at each step of an erasure from the history. A start continues it, all
 // records are there, and events and export count what they counted.
 func TestKilledWhileItErases(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ type Known struct {
 	Since time.Time // when that was received
 	Last  uint64    // the newest one that was read
 	End   time.Time // when that was received
-	// Rebuilt are SLOs whose counts took the place of others at a record. They are not made again here.
+	// Rebuilt are SLOs whose counts replaced earlier ones at a record. They are not made again here.
 	Rebuilt map[slo.ID]uint64
 }
 
@@ -96,7 +96,7 @@ type walk struct {
 	rules []uint64 // config records behind the position of the report
 }
 
-// walk folds the log up to a position with as many folds, and goes on to its end if further is set: the first fold
+// walk folds the log up to a position with as many folds, and continues to its end if further is set: the first fold
 // keeps its spec there. stop is called at the position.
 func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 	stop func(*walk) error) (_ *walk, err error) {
