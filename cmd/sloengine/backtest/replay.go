@@ -19,7 +19,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/retained"
-	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
@@ -443,80 +442,6 @@ func (l *lane) uncounted() (ids []string) {
 		}
 	}
 	return ids
-}
-
-// newestSpec finds the spec in the last config record of a log; "" if it has no whole spec. It is not found if the log
-// has no config record.
-func newestSpec(ctx context.Context, source *retained.Source) (text string, found bool, err error) {
-	rule, next, err := source.LastRule()
-	if err != nil {
-		return "", false, err
-	}
-	text, found, err = lastSpec(ctx, source, retained.Query{From: next})
-	if err != nil || found || rule == 0 {
-		return text, found, err
-	}
-	return lastSpec(ctx, source, retained.Query{From: rule, To: rule + 1})
-}
-
-func lastSpec(ctx context.Context, source *retained.Source, q retained.Query) (text string, found bool, err error) {
-	reader, err := source.NewReader(q)
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	var rec wal.Record
-	for ctx.Err() == nil {
-		ok, err := reader.Next(&rec)
-		if err != nil {
-			return "", false, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			return text, found, nil
-		}
-		if rec.Type != record.TypeConfig {
-			continue
-		}
-		if text, err = counting.SpecOf(rec.Payload); err != nil {
-			return "", false, fmt.Errorf("record %d: %w", rec.Seq, err)
-		}
-		found = true
-	}
-	return "", false, ctx.Err()
-}
-
-// only is a spec without what the candidate does not have.
-func only(sp, candidate *spec.Spec) *spec.Spec {
-	out := *sp
-	wanted := map[slo.ID]bool{}
-	for _, s := range candidate.SLOs {
-		wanted[s.ID] = true
-		if s.Was != "" {
-			wanted[s.Was] = true
-		}
-	}
-	services := map[string]bool{}
-	for _, s := range candidate.Services {
-		services[s.Name] = true
-	}
-	out.Agreements = slices.DeleteFunc(slices.Clone(sp.Agreements), func(a *sla.Agreement) bool {
-		return !slices.ContainsFunc(candidate.Agreements, func(b *sla.Agreement) bool {
-			return a.Service == b.Service && a.Name == b.Name
-		})
-	})
-	for _, a := range out.Agreements {
-		for _, c := range a.Components {
-			wanted[c.SLO] = true
-		}
-	}
-	out.SLOs = slices.DeleteFunc(slices.Clone(sp.SLOs), func(s *slo.SLO) bool { return !wanted[s.ID] })
-	out.Thresholds = slices.DeleteFunc(slices.Clone(sp.Thresholds), func(t *slo.Threshold) bool {
-		return !slices.ContainsFunc(candidate.Thresholds, func(b *slo.Threshold) bool {
-			return t.Service == b.Service && t.Name == b.Name
-		})
-	})
-	out.Services = slices.DeleteFunc(slices.Clone(sp.Services), func(s spec.Service) bool { return !services[s.Name] })
-	return &out
 }
 
 // known are the services of the log, sorted.
