@@ -81,17 +81,21 @@ type rebuildWorld struct {
 	state FoldState
 	eng   *engine.Engine
 	reb   *Rebuilder
-	step  func(string)
+	step  atomic.Pointer[func(string)] // called at the steps of a rebuild
 	stop  func()
 
 	forgets bool // services are forgotten now and then
 }
 
 func newRebuildWorld(t *testing.T, disk *fsystest.Mem, cfg *fold.Config, now time.Time) *rebuildWorld {
-	w := &rebuildWorld{t: t, disk: disk, cfg: cfg, step: func(string) {}}
+	w := &rebuildWorld{t: t, disk: disk, cfg: cfg}
+	w.atStep(func(string) {})
 	w.now.Store(now.UnixNano())
 	return w
 }
+
+// atStep has f called at each step of a rebuild from now on.
+func (w *rebuildWorld) atStep(f func(string)) { w.step.Store(&f) }
 
 func (w *rebuildWorld) encoded() []byte {
 	payload, err := EncodeConfig(w.cfg, nil)
@@ -119,7 +123,7 @@ func (w *rebuildWorld) start(rebuild bool) {
 	require.NoError(t, rebuilds.Open(w.eng.History().Source()))
 	counts := NewCounts(f, w.eng, metrics.NewSet(), quiet)
 	w.reb = NewRebuilder(rebuilds, RebuildOptions{CPU: 1, Every: time.Millisecond,
-		Step: func(s string) { w.step(s) }}, counts)
+		Step: func(s string) { (*w.step.Load())(s) }}, counts)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -351,11 +355,11 @@ func TestRebuildIsAsIfCounted(t *testing.T) {
 			w.start(true)
 			w.traffic(rng, 150)
 			beside := rand.New(rand.NewPCG(seed, 8))
-			w.step = func(step string) {
+			w.atStep(func(step string) {
 				if step != StepRebuildRemoved {
 					w.traffic(beside, 3)
 				}
-			}
+			})
 			if rng.IntN(2) == 0 {
 				w.stop()
 				w.now.Add(int64(rng.IntN(100)) * int64(time.Minute))
@@ -419,14 +423,14 @@ func TestRebuildAndPowerLoss(t *testing.T) {
 			var steps atomic.Int64 // since the definition changed
 			var picking sync.Mutex
 			pick := rand.New(rand.NewPCG(seed, 11))
-			w.step = func(step string) {
+			w.atStep(func(step string) {
 				if steps.Load() < 20 {
 					take(step)
 				}
 				if steps.Add(1); step != StepRebuildRemoved {
 					w.traffic(beside, 3)
 				}
-			}
+			})
 			w.change(rebuildConfig(changed...))
 			w.disk.Before(func(op fsystest.Op, name string) {
 				picking.Lock()
