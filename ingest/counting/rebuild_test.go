@@ -414,10 +414,11 @@ func TestRebuildAndPowerLoss(t *testing.T) {
 			}
 			var mu sync.Mutex
 			var found []crash
+			losing := rand.New(rand.NewPCG(seed, 12))
 			take := func(op string) {
 				mu.Lock()
 				defer mu.Unlock()
-				found = append(found, crash{w.disk.CrashClone(rng.IntN(101), rng.Int64()), time.Unix(0, w.now.Load()), op})
+				found = append(found, crash{w.disk.CrashClone(losing.IntN(101), losing.Int64()), time.Unix(0, w.now.Load()), op})
 			}
 			beside := rand.New(rand.NewPCG(seed, 10))
 			var steps atomic.Int64 // since the definition changed
