@@ -295,19 +295,13 @@ func kindError(v *yamldoc.Value, kind string, known ...string) {
 
 // items reads the documents of a list as the Kubernetes API gives it.
 func (l *loader) items(v *yamldoc.Value) {
-	o := v.Object("apiVersion", "kind", "metadata", "items")
-	if o == nil {
-		return
-	}
-	if in := o.Need("items", "list the documents"); in != nil {
-		items, _ := in.List()
-		for _, i := range items {
-			i.What = "spec"
-			if i.IsMapping() && i.Peek("items") != nil {
-				i.Errorf("flatten it", "nested lists of documents are not supported")
-				continue
-			}
-			l.document(i)
+	items, _ := v.Object("apiVersion", "kind", "metadata", "items").Need("items", "list the documents").List()
+	for _, i := range items {
+		i.What = "spec"
+		if i.IsMapping() && i.Peek("items") != nil {
+			i.Errorf("flatten it", "nested lists of documents are not supported")
+			continue
 		}
+		l.document(i)
 	}
 }

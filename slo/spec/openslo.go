@@ -101,9 +101,7 @@ func newOpenObject(o *yamldoc.Object, kind string) *openObject {
 	if api := o.Field("apiVersion"); api != nil {
 		d.nobl9 = api.Raw() == Nobl9Version
 	}
-	if in := o.Need("metadata", "add `metadata: {name: ...}`"); in != nil {
-		d.readMetadata(in)
-	}
+	d.readMetadata(o.Need("metadata", "add `metadata: {name: ...}`"))
 	if s := o.Field("spec"); s != nil && !s.IsNull() {
 		d.spec = s
 		s.What = kind
@@ -122,20 +120,14 @@ func (d *openObject) readMetadata(v *yamldoc.Value) {
 		keys = append(keys, "project")
 	}
 	o := v.Object(keys...)
-	if o == nil {
-		return
-	}
 	if o.Has("project") {
 		o.KeyWarnf("project", "add it as a label", "project is ignored")
 	}
-	if n := o.Need("name", "give it a name"); n != nil {
-		if s, ok := n.Text(); ok {
-			d.name, d.at = s, n
-		}
+	n := o.Need("name", "give it a name")
+	if s, ok := n.Text(); ok {
+		d.name, d.at = s, n
 	}
-	if n := o.Get("displayName"); n != nil {
-		d.display, _ = n.Text()
-	}
+	d.display, _ = o.Get("displayName").Text()
 	if l := o.Get("labels"); l != nil {
 		if d.kind == openKindSLO || d.kind == openKindService {
 			d.labels, d.labelAt = readOpenLabels(l)
@@ -262,10 +254,7 @@ func (s *openSLO) inlineOr(v *yamldoc.Value, kind, refKey string) *openObject {
 			v.Errorf("keep one of them", "%s: a reference and an inline object exclude each other", v.What)
 			return nil
 		}
-		if ref := o.Get(refKey); ref != nil {
-			return s.find(kind, ref)
-		}
-		return nil
+		return s.find(kind, o.Get(refKey))
 	}
 	if k := o.Get("kind"); k != nil {
 		if _, ok := k.Choice(kind); !ok {
@@ -319,14 +308,7 @@ func (d *openObject) service() *draft {
 		x.labelAt = map[string]Position{}
 	}
 	x.service, _ = readForeignName(d.at)
-	text := ""
-	if d.spec != nil {
-		if o := d.spec.Object("description"); o != nil {
-			if t := o.Get("description"); t != nil {
-				text, _ = t.Text()
-			}
-		}
-	}
+	text, _ := d.spec.Object("description").Get("description").Text()
 	x.description, x.descriptionAt = describe(d.display, text), d.at.At()
 	return x
 }

@@ -54,23 +54,20 @@ func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
 		return
 	}
 	var targets []string
-	if v := o.Get("notificationTargets"); v != nil {
-		items, _ := v.List()
-		for _, i := range items {
-			i.What = "notificationTarget"
-			if t := p.inlineOr(i, openKindTarget, "targetRef"); t != nil {
-				t.readTarget()
-				targets = append(targets, t.name)
-			}
+	eachItem(o.Get("notificationTargets"), func(i *yamldoc.Value) {
+		i.What = "notificationTarget"
+		if t := p.inlineOr(i, openKindTarget, "targetRef"); t != nil {
+			t.spec.Object("description", "target").Need("target", "name the target, such as `target: slack`").Text()
+			targets = append(targets, t.name) // alerts carry the name
 		}
-	}
+	})
 	breaching := true
 	if v := o.Get("alertWhenBreaching"); v != nil {
 		breaching = v.Bool()
 	} else if !o.Has("alertWhenBreaching") {
 		o.Warnf("add `alertWhenBreaching: true`", "%s: alertWhenBreaching is missing, assuming true", o.What)
 	}
-	if v := o.Get("alertWhenNoData"); v != nil && v.Bool() {
+	if o.Get("alertWhenNoData").Bool() {
 		a.noData = true
 		a.targets = append(a.targets, targets...)
 	}
@@ -78,34 +75,17 @@ func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
 		v.Warnf("write `send_resolved: false` at its receiver",
 			"alertWhenResolved: the Alertmanager receiver decides whether resolved alerts are sent")
 	}
-	v := o.Need("conditions", "add a condition")
-	if v == nil {
-		return
-	}
-	items, _ := v.List()
-	for _, i := range items {
+	eachItem(o.Need("conditions", "add a condition"), func(i *yamldoc.Value) {
 		i.What = "condition"
 		c := p.inlineOr(i, openKindCondition, "conditionRef")
 		if c == nil || c.spec == nil {
-			continue
+			return
 		}
 		if x, ok := c.readCondition(); ok && breaching {
 			x.targets = targets
 			a.conditions = append(a.conditions, x)
 		}
-	}
-}
-
-// readTarget reads a notification target, of which alerts carry the name.
-func (d *openObject) readTarget() {
-	if d.spec == nil {
-		return
-	}
-	if o := d.spec.Object("description", "target"); o != nil {
-		if t := o.Need("target", "name the target, such as `target: slack`"); t != nil {
-			t.Text()
-		}
-	}
+	})
 }
 
 // openSeverities say which of the two severities those of other systems are.
@@ -117,31 +97,19 @@ func (d *openObject) readCondition() (openCondition, bool) {
 	if o == nil {
 		return c, false
 	}
-	ok := true
-	if v := o.Need("severity", "want page or ticket"); v == nil {
+	v := o.Need("severity", "want page or ticket")
+	var ok, known bool
+	c.severity, ok = v.Text()
+	if c.page, known = openSeverities[strings.ToLower(c.severity)]; ok && !known {
+		v.Errorf("want page or critical if somebody must act now, ticket or warning if it can wait",
+			"unknown severity %q", yamldoc.Clip(c.severity))
+	}
+	ok = ok && known
+	in := o.Need("condition", "add kind, threshold, lookbackWindow and alertAfter").
+		Object("kind", "op", "threshold", "lookbackWindow", "alertAfter")
+	if k := in.Get("kind"); k != nil && !strings.EqualFold(k.Raw(), "burnrate") {
+		k.Errorf("want burnrate", "condition: unknown kind %q", yamldoc.Clip(k.Raw()))
 		ok = false
-	} else if s, good := v.Text(); good {
-		c.severity = s
-		page, known := openSeverities[strings.ToLower(s)]
-		if !known {
-			v.Errorf("want page or critical if somebody must act now, ticket or warning if it can wait",
-				"unknown severity %q", yamldoc.Clip(s))
-		}
-		c.page, ok = page, known
-	}
-	v := o.Need("condition", "add kind, threshold, lookbackWindow and alertAfter")
-	if v == nil {
-		return c, false
-	}
-	in := v.Object("kind", "op", "threshold", "lookbackWindow", "alertAfter")
-	if in == nil {
-		return c, false
-	}
-	if k := in.Get("kind"); k != nil {
-		if !strings.EqualFold(k.Raw(), "burnrate") {
-			k.Errorf("want burnrate", "condition: unknown kind %q", yamldoc.Clip(k.Raw()))
-			ok = false
-		}
 	}
 	if x := in.Get("op"); x != nil {
 		word, good := x.Choice(comparisonWords...)
@@ -151,23 +119,17 @@ func (d *openObject) readCondition() (openCondition, bool) {
 		}
 		ok = ok && good
 	}
-	if t := in.Need("threshold", "set the burn rate that must be exceeded, such as `threshold: 14.4`"); t != nil {
-		x, good := t.Number(0, 100_000)
-		if good && x == 0 {
-			t.Errorf("set the burn rate that must be exceeded, such as `threshold: 14.4`",
-				"condition: with a threshold of 0 the alert never resolves")
-			good = false
-		}
-		c.threshold, ok = x, ok && good
-	} else {
-		ok = false
+	const need = "set the burn rate that must be exceeded, such as `threshold: 14.4`"
+	t := in.Need("threshold", need)
+	x, good := t.Number(0, 100_000)
+	if good && x == 0 {
+		t.Errorf(need, "condition: with a threshold of 0 the alert never resolves")
+		good = false
 	}
-	if w := in.Need("lookbackWindow", "set the long window, such as `lookbackWindow: 1h`"); w != nil {
-		x, good := readShorthand(w, minShort, maxWindow)
-		c.lookback, ok = x, ok && good
-	} else {
-		ok = false
-	}
+	c.threshold, ok = x, ok && good
+	c.lookback, good = readShorthand(in.Need("lookbackWindow", "set the long window, such as `lookbackWindow: 1h`"),
+		minShort, maxWindow)
+	ok = ok && good
 	if w := in.Get("alertAfter"); w != nil {
 		x, good := readShorthand(w, 0, day)
 		c.after, ok = x, ok && good

@@ -66,27 +66,11 @@ func (d *openObject) readAdjustment(made map[string]*draft) {
 			c.readRRule(v, v.Raw())
 		}
 	}
-	in := o.Get("filters")
-	if in == nil {
-		return
-	}
-	f := in.Object("slos")
-	if f == nil {
-		return
-	}
-	list := f.Need("slos", "name its SLOs")
-	if list == nil {
-		return
-	}
-	items, _ := list.List()
+	items, _ := o.Get("filters").Object("slos").Need("slos", "name its SLOs").List()
 	ofService := map[string]*correctionDraft{}
 	for _, i := range items {
 		i.What = "slo"
-		x := i.Object("name", "project")
-		if x == nil {
-			continue
-		}
-		name := x.Need("name", "name the SLO")
+		name := i.Object("name", "project").Need("name", "name the SLO")
 		if name == nil {
 			continue
 		}
@@ -127,13 +111,9 @@ func (p *openSpec) readAlpha(o *yamldoc.Object, objectives []*yamldoc.Value, tex
 	o.Warnf("convert it, and add `alerting`", "SLO %s has no alerts, %s", yamldoc.Printable(yamldoc.Clip(p.doc.name)), why)
 	if v := o.Get("indicator"); v != nil && p.doc.nobl9 {
 		// Which Prometheus it is is the business of the one that loads the rules.
-		if in := v.Object("metricSource", "rawMetric"); in != nil {
-			p.threshold = in.Get("rawMetric")
-		}
+		p.threshold = v.Object("metricSource", "rawMetric").Get("rawMetric")
 	} else if v != nil {
-		if in := v.Object("thresholdMetric"); in != nil {
-			p.threshold = in.Need("thresholdMetric", "add its source, queryType and query")
-		}
+		p.threshold = v.Object("thresholdMetric").Need("thresholdMetric", "add its source, queryType and query")
 		if v.Errors() > 0 && p.threshold == nil {
 			return // without telling each objective that its metrics are missing
 		}
@@ -149,16 +129,10 @@ func (p *openSpec) readAlphaIndicator(s *sloDraft, o *yamldoc.Object) {
 	case o.Has("composite"):
 		o.KeyErrorf("composite", "write an agreement under `slas`", "objective: composites of Nobl9 are not converted")
 	case o.Has("countMetrics"):
-		if v := o.Get("countMetrics"); v != nil {
-			p.readRatio(s, v)
-		}
+		p.readRatio(s, o.Get("countMetrics"))
 	case o.Has("rawMetric"):
-		if v := o.Get("rawMetric"); v != nil {
-			if in := v.Object("query"); in != nil {
-				if q := in.Need("query", "add the query"); q != nil {
-					p.readThreshold(s, q, o)
-				}
-			}
+		if q := o.Get("rawMetric").Object("query").Need("query", "add the query"); q != nil {
+			p.readThreshold(s, q, o)
 		}
 	case o.Has("ratioMetrics"):
 		for _, key := range []string{"op", "value"} {
@@ -166,9 +140,7 @@ func (p *openSpec) readAlphaIndicator(s *sloDraft, o *yamldoc.Object) {
 				o.KeyWarnf(key, "remove it", "objective: %s does not apply to ratioMetrics", key)
 			}
 		}
-		if v := o.Get("ratioMetrics"); v != nil {
-			p.readRatio(s, v)
-		}
+		p.readRatio(s, o.Get("ratioMetrics"))
 	case p.threshold != nil:
 		p.thresholdUsed = true
 		p.readThreshold(s, p.threshold, o)
@@ -201,15 +173,7 @@ func (p *openSpec) readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
 			"unsupported data source %q: only Prometheus is supported", yamldoc.Clip(key))
 		return nil, false
 	}
-	in := o.Get(key)
-	if in == nil {
-		return nil, false
-	}
-	x := in.Object("promql")
-	if x == nil {
-		return nil, false
-	}
-	q := x.Need("promql", "add the query in PromQL")
+	q := o.Get(key).Object("promql").Need("promql", "add the query in PromQL")
 	if q == nil {
 		return nil, false
 	}
@@ -222,9 +186,6 @@ func (p *openSpec) readAlphaMetric(v *yamldoc.Value) (*promQuery, bool) {
 		return p.readNobl9Metric(v)
 	}
 	o := v.Object("source", "queryType", "query", "metadata")
-	if o == nil {
-		return nil, false
-	}
 	source := o.Need("source", "set the source of the metric, such as `source: prometheus`")
 	if source == nil {
 		return nil, false
@@ -247,14 +208,8 @@ var alphaLengths = map[string]time.Duration{"Minute": time.Minute, "Hour": time.
 // readCount reads how many of which unit a window has.
 func readCount(w *yamldoc.Object) (unit *yamldoc.Value, count int, ok bool) {
 	unit = w.Need("unit", "set the unit of its length, such as `unit: Day`")
-	if unit != nil {
-		_, ok = unit.Choice("Minute", "Hour", "Day", "Week", "Month", "Quarter", "Year")
-	}
-	n := w.Need("count", "set how many units it has, such as `count: 30`")
-	if n == nil {
-		return unit, 0, false
-	}
-	x, counted := n.Whole(1, 1_000_000)
+	_, ok = unit.Choice("Minute", "Hour", "Day", "Week", "Month", "Quarter", "Year")
+	x, counted := w.Need("count", "set how many units it has, such as `count: 30`").Whole(1, 1_000_000)
 	return unit, int(x), ok && counted
 }
 

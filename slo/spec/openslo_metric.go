@@ -22,17 +22,12 @@ func (p *openSpec) findIndicator(o *yamldoc.Object) *openObject {
 		return p.find(openKindSLI, ref)
 	}
 	in := o.Get("indicator")
-	if in == nil {
-		return nil
-	}
 	d := in.Object("metadata", "spec", "apiVersion", "kind")
 	if d == nil {
 		return nil
 	}
 	x := &openObject{kind: openKindSLI, at: in, used: true}
-	if m := d.Get("metadata"); m != nil {
-		x.readMetadata(m)
-	}
+	x.readMetadata(d.Get("metadata"))
 	x.spec = d.Need("spec", "add ratioMetric or thresholdMetric")
 	return x
 }
@@ -62,9 +57,7 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 				objective.KeyWarnf(key, "remove it", "objective: %s does not apply to a ratioMetric", key)
 			}
 		}
-		if v := o.Get("ratioMetric"); v != nil {
-			p.readRatio(s, v)
-		}
+		p.readRatio(s, o.Get("ratioMetric"))
 	}
 	s.kindKnown = s.Indicator.Kind != ""
 }
@@ -152,15 +145,8 @@ func (p *openSpec) readRaw(s *sloDraft, o *yamldoc.Object) {
 			return
 		}
 	}
-	kind := ""
-	if t := o.Need("rawType", "want success or failure"); t != nil {
-		kind, _ = t.Choice("success", "failure")
-	}
-	raw := o.Get("raw")
-	if raw == nil {
-		return
-	}
-	q, ok := p.metric(raw)
+	kind, _ := o.Need("rawType", "want success or failure").Choice("success", "failure")
+	q, ok := p.metric(o.Get("raw"))
 	if !ok || kind == "" {
 		return
 	}
@@ -197,15 +183,8 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 	if p.doc.alpha {
 		return p.readAlphaMetric(v)
 	}
-	o := v.Object("metricSource")
-	if o == nil {
-		return nil, false
-	}
-	src := o.Need("metricSource", "set the source of the metric")
-	if src == nil {
-		return nil, false
-	}
-	o = src.Object("metricSourceRef", "type", "spec")
+	o := v.Object("metricSource").Need("metricSource", "set the source of the metric").
+		Object("metricSourceRef", "type", "spec")
 	if o == nil || !p.isPrometheus(o) {
 		return nil, false
 	}
@@ -314,18 +293,11 @@ const eventForm = "export it to Prometheus, or send events and write " +
 // business of the Prometheus that loads the rules.
 func (d *openObject) readSource() (string, bool) {
 	o := d.spec.Object("description", "type", "connectionDetails")
-	if o == nil {
-		return "", false
-	}
 	if o.Has("connectionDetails") {
 		o.KeyWarnf(
 			"connectionDetails", "", "connectionDetails are ignored: Prometheus evaluates the rules next to the series")
 	}
-	t := o.Need("type", "set the type, such as `type: Prometheus`")
-	if t == nil {
-		return "", false
-	}
-	return t.Text()
+	return o.Need("type", "set the type, such as `type: Prometheus`").Text()
 }
 
 // count reads a metric that counts events, as a query with a window.

@@ -56,10 +56,7 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 			v.Warnf(hint, "unknown Service %q", yamldoc.Clip(v.Raw()))
 		}
 	}
-	text := ""
-	if t := o.Get("description"); t != nil {
-		text, _ = t.Text()
-	}
+	text, _ := o.Get("description").Text()
 	p.window = readOpenWindow(o, d.alpha)
 	p.method = readOpenMethod(o)
 	var objectives []*yamldoc.Value
@@ -130,10 +127,7 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 			continue
 		}
 		s := &sloDraft{SLO: &slo.SLO{Description: text}, at: p.doc.at.At(), groupsKnown: true}
-		display := ""
-		if n := o.Get("displayName"); n != nil {
-			display, _ = n.Text()
-		}
+		display, _ := o.Get("displayName").Text()
 		part := p.name
 		if len(objectives) > 1 {
 			part = ToName(display)
@@ -189,15 +183,11 @@ func (p *openSpec) readObjective(s *sloDraft, o *yamldoc.Object) {
 	case ratio && percent:
 		o.Errorf("keep one of them", "objective: target and targetPercent exclude each other")
 	case percent:
-		if v := o.Get("targetPercent"); v != nil {
-			s.objectiveAt = v.At()
-			s.Objective, _ = readObjective(v)
-		}
+		s.objectiveAt = placeOf(o, "targetPercent")
+		s.Objective, _ = readObjective(o.Get("targetPercent"))
 	case ratio:
-		if v := o.Get("target"); v != nil {
-			s.objectiveAt = v.At()
-			s.Objective, _ = readRatio(v)
-		}
+		s.objectiveAt = placeOf(o, "target")
+		s.Objective, _ = readRatio(o.Get("target"))
 	case !o.Meant("target") && !o.Meant("targetPercent"):
 		o.Errorf("set the target, such as `targetPercent: 99.9`", "objective: target is missing")
 	}
@@ -253,10 +243,8 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 	}
 	switch {
 	case p.method == slo.Timeslices:
-		if v := o.Need(
-			"timeSliceTarget", "set the good share that a slice needs, such as `timeSliceTarget: 0.95`"); v != nil {
-			s.Budgeting.Target, _ = readRatio(v)
-		}
+		s.Budgeting.Target, _ = readRatio(o.Need("timeSliceTarget",
+			"set the good share that a slice needs, such as `timeSliceTarget: 0.95`"))
 	case o.Has("timeSliceTarget"):
 		o.KeyErrorf("timeSliceTarget", "remove it, or use `budgetingMethod: Timeslices`",
 			"objective: timeSliceTarget does not apply to RatioTimeslices")
@@ -369,9 +357,6 @@ func readOpenWindow(o *yamldoc.Object, alpha bool) slo.Window {
 		return usual
 	}
 	v := o.Get(key)
-	if v == nil {
-		return usual
-	}
 	items, ok := v.List()
 	if !ok {
 		return usual
@@ -439,15 +424,9 @@ func readOpenWindow(o *yamldoc.Object, alpha bool) slo.Window {
 // calendar do.
 func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bool) {
 	o := v.Object("startTime", "timeZone")
-	if o == nil {
-		return slo.Window{}, false
-	}
-	loc, ok := time.UTC, false
-	if z := o.Need("timeZone", "set the time zone in which days begin, such as `timeZone: UTC`"); z != nil {
-		loc, ok = z.Zone()
-	}
+	loc, ok := o.Need("timeZone", "set the time zone in which days begin, such as `timeZone: UTC`").Zone()
 	start := o.Need("startTime", "set the start of a window, such as `startTime: 2026-01-01 00:00:00`")
-	if start == nil || !ok {
+	if !ok {
 		return slo.Window{}, false
 	}
 	text, ok := start.Text()

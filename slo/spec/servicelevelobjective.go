@@ -27,9 +27,6 @@ const pyrraPrefix = "pyrra.dev/"
 // readPyrra reads Pyrra's resource. Its status is the cluster's.
 func readPyrra(v *yamldoc.Value) *draft {
 	o := v.Object("apiVersion", "kind", "metadata", "spec", "status")
-	if o == nil {
-		return nil
-	}
 	meta := o.Need("metadata", "add `metadata: {name: ..., namespace: ...}`")
 	in := o.Need("spec", "add the target, the window and the indicator")
 	if meta == nil || in == nil {
@@ -55,17 +52,13 @@ func readPyrra(v *yamldoc.Value) *draft {
 	if d.service != "" && name != "" {
 		s.ID = slo.NewID(d.service, name)
 	}
-	if x := spec.Need("indicator", "add ratio, latency, latencyNative or bool_gauge"); x != nil {
-		s.readPyrraIndicator(x)
-	}
-	if x := spec.Get("alerting"); x != nil {
-		s.readPyrraAlerting(x)
-	}
+	s.readPyrraIndicator(spec.Need("indicator", "add ratio, latency, latencyNative or bool_gauge"))
+	s.readPyrraAlerting(spec.Get("alerting"))
 	if !s.Alerting.Page.Disabled {
 		spec.Warnf("add `alerting: {tiers: ...}` to the converted spec if you need other windows",
 			"SLO %s: alerts have the burn-rate tiers of sloengine, not those of Pyrra", yamldoc.Printable(yamldoc.Clip(name)))
 	}
-	if x := spec.Get("performanceOverAccuracy"); x != nil && x.Bool() {
+	if spec.Get("performanceOverAccuracy").Bool() {
 		spec.KeyWarnf("performanceOverAccuracy", "remove it",
 			"performanceOverAccuracy is ignored: long windows are sums of recorded events, which is cheap and exact")
 	}
@@ -84,11 +77,9 @@ func (d *draft) readPyrraMetadata(v *yamldoc.Value, s *sloDraft) (name string) {
 		return ""
 	}
 	s.at = placeOf(o, "name")
-	if n := o.Need("name", "give it a name"); n != nil {
-		name, _ = readForeignName(n)
-	}
-	tags, notes := o.Get("labels"), o.Get("annotations")
-	switch service := peek(tags, pyrraPrefix+"service"); {
+	name, _ = readForeignName(o.Need("name", "give it a name"))
+	tags := o.Get("labels")
+	switch service := tags.Peek(pyrraPrefix + "service"); {
 	case service != nil:
 		service.What = "service"
 		d.at = service.At()
@@ -104,33 +95,22 @@ func (d *draft) readPyrraMetadata(v *yamldoc.Value, s *sloDraft) (name string) {
 		d.service = "default"
 		o.Warnf("add the label `pyrra.dev/service`, or a namespace", "metadata: the service is %q", d.service)
 	}
-	if tags != nil {
-		s.Labels, _ = readForeignLabels(tags, func(at Position, k string) string {
-			own, found := strings.CutPrefix(k, pyrraPrefix)
-			switch {
-			case own == "service" && found:
-				return ""
-			case !found:
-				tags.WarnfAt(at, "`generate k8s --manifest-label` adds it to manifests",
-					"labels: %q is ignored: only labels that begin with %s reach rules", yamldoc.Clip(k), pyrraPrefix)
-				return ""
-			}
-			return own
-		})
-	}
-	if notes != nil {
-		s.Alerting.Page.Annotations = readPyrraAnnotations(notes)
-		s.Alerting.Ticket.Annotations = maps.Clone(s.Alerting.Page.Annotations)
-		s.Alerting.NoData.Annotations = maps.Clone(s.Alerting.Page.Annotations)
-	}
+	s.Labels, _ = readForeignLabels(tags, func(at Position, k string) string {
+		own, found := strings.CutPrefix(k, pyrraPrefix)
+		switch {
+		case own == "service" && found:
+			return ""
+		case !found:
+			tags.WarnfAt(at, "`generate k8s --manifest-label` adds it to manifests",
+				"labels: %q is ignored: only labels that begin with %s reach rules", yamldoc.Clip(k), pyrraPrefix)
+			return ""
+		}
+		return own
+	})
+	s.Alerting.Page.Annotations = readPyrraAnnotations(o.Get("annotations"))
+	s.Alerting.Ticket.Annotations = maps.Clone(s.Alerting.Page.Annotations)
+	s.Alerting.NoData.Annotations = maps.Clone(s.Alerting.Page.Annotations)
 	return name
-}
-
-func peek(v *yamldoc.Value, key string) *yamldoc.Value {
-	if v == nil {
-		return nil
-	}
-	return v.Peek(key)
 }
 
 func readPyrraAnnotations(v *yamldoc.Value) map[string]string {
@@ -146,10 +126,8 @@ func readPyrraAnnotations(v *yamldoc.Value) map[string]string {
 				yamldoc.Clip(k), pyrraPrefix)
 			continue
 		}
-		if t := o.Get(k); t != nil {
-			if s, ok := t.Text(); ok {
-				out[name] = s
-			}
+		if s, ok := o.Get(k).Text(); ok {
+			out[name] = s
 		}
 	}
 	return out
@@ -172,13 +150,9 @@ func (s *sloDraft) readPyrraIndicator(v *yamldoc.Value) {
 		"ratio": s.readPyrraRatio, "latency": s.readPyrraLatency, "latencyNative": s.readPyrraNative,
 		"bool_gauge": s.readPyrraGauge,
 	} {
-		in := o.Get(key)
-		if in == nil {
-			continue
-		}
 		known := map[string][]string{"ratio": {"errors", "total"}, "latency": {"success", "total"},
 			"latencyNative": {"total", "latency"}, "bool_gauge": {"metric"}}[key]
-		if x := in.Object(append(known, "grouping")...); x != nil {
+		if x := o.Get(key).Object(append(known, "grouping")...); x != nil {
 			if by, ok := readPyrraGrouping(x); ok {
 				read(x, by)
 			}
@@ -199,17 +173,11 @@ func readPyrraGrouping(o *yamldoc.Object) (string, bool) {
 // selectorQueries reads the series of a metric, and gives a query for each form, in which %s is the selector.
 func selectorQueries(o *yamldoc.Object, key string, forms ...string) []*promQuery {
 	v := o.Need(key, "add the metric")
+	if key != "metric" {
+		v = v.Object("metric").Need("metric", "add the selector of its series")
+	}
 	if v == nil {
 		return nil
-	}
-	if key != "metric" {
-		in := v.Object("metric")
-		if in == nil {
-			return nil
-		}
-		if v = in.Need("metric", "add the selector of its series"); v == nil {
-			return nil
-		}
 	}
 	v.What = key
 	return bareSelector(v, forms...)
@@ -270,11 +238,7 @@ func (s *sloDraft) readPyrraLatency(o *yamldoc.Object, by string) {
 // readPyrraNative reads a native histogram. The share below the latency times the count are the good events, so that
 // windows are weighted by events. Where nothing was counted the share is not a number, which the comparison removes.
 func (s *sloDraft) readPyrraNative(o *yamldoc.Object, by string) {
-	var latency time.Duration
-	ok := false
-	if v := o.Need("latency", "set the threshold, such as `latency: 200ms`"); v != nil {
-		latency, ok = readDuration(v, time.Millisecond, day)
-	}
+	latency, ok := readDuration(o.Need("latency", "set the threshold, such as `latency: 200ms`"), time.Millisecond, day)
 	sum := sumOfRates(by)
 	qs := selectorQueries(o, "total", fmt.Sprintf("histogram_fraction(0, %s, %s) * histogram_count(%s) >= 0",
 		strconv.FormatFloat(latency.Seconds(), 'g', 12, 64), sum, sum), "histogram_count("+sum+")")
@@ -316,9 +280,6 @@ const GeneratorAPIVersion = "sre.google.com/v2"
 // says the windows.
 func readGenerator(v *yamldoc.Value) *draft {
 	o := v.Object("apiVersion", "kind", "metadata", "spec")
-	if o == nil {
-		return nil
-	}
 	meta := o.Need("metadata", "add `metadata: {name: ..., labels: ...}`")
 	in := o.Need("spec", "add the backend and the goal")
 	if meta == nil || in == nil {
@@ -338,13 +299,9 @@ func readGenerator(v *yamldoc.Value) *draft {
 	if s.service = d.service; d.service != "" && name != "" {
 		s.ID = slo.NewID(d.service, name)
 	}
-	if x := spec.Get("description"); x != nil {
-		s.Description, _ = x.Text()
-	}
-	if x := spec.Need("goal", "set the good share, such as `goal: 0.999`"); x != nil {
-		s.objectiveAt = x.At()
-		s.Objective, _ = readRatio(x)
-	}
+	s.Description, _ = spec.Get("description").Text()
+	s.Objective, _ = readRatio(spec.Need("goal", "set the good share, such as `goal: 0.999`"))
+	s.objectiveAt = placeOf(spec, "goal")
 	in.Warnf("write `window` in the converted spec", "SLO %s: the window is 30d, since error budget policies are not read",
 		yamldoc.Printable(yamldoc.Clip(name)))
 	for key, hint := range map[string]string{
@@ -356,7 +313,7 @@ func readGenerator(v *yamldoc.Value) *draft {
 		}
 	}
 	s.kindKnown = true
-	if b := spec.Need("backend", "set it: `backend: prometheus`"); b != nil && isGeneratorBackend(b) {
+	if isGeneratorBackend(spec.Need("backend", "set it: `backend: prometheus`")) {
 		s.readGeneratorIndicator(spec)
 	}
 	s.ok = v.Errors() == before
@@ -370,16 +327,14 @@ func (d *draft) readGeneratorMetadata(v *yamldoc.Value, s *sloDraft) (name strin
 		return ""
 	}
 	s.at = placeOf(o, "name")
-	if n := o.Need("name", "give it a name"); n != nil {
-		name, _ = readForeignName(n)
-	}
+	name, _ = readForeignName(o.Need("name", "give it a name"))
 	if a := o.Get("annotations"); a != nil {
 		a.Warnf("", "annotations are ignored")
 	}
 	tags := o.Get("labels")
-	service := peek(tags, "service_name")
+	service := tags.Peek("service_name")
 	if service == nil {
-		service = peek(tags, "service")
+		service = tags.Peek("service")
 	}
 	if service == nil {
 		o.Errorf("add the label service_name", "metadata: the service of the SLO is unknown")
@@ -427,41 +382,23 @@ func isGeneratorBackend(v *yamldoc.Value) bool {
 }
 
 func (s *sloDraft) readGeneratorIndicator(spec *yamldoc.Object) {
-	method := ""
-	if m := spec.Need("method", "want good_bad_ratio, distribution_cut or query_sli"); m != nil {
-		method, _ = m.Choice("good_bad_ratio", "distribution_cut", "query_sli")
-	}
+	method, _ := spec.Need("method", "want good_bad_ratio, distribution_cut or query_sli").
+		Choice("good_bad_ratio", "distribution_cut", "query_sli")
 	in := spec.Need("service_level_indicator", "add filter_good and filter_valid, or an expression")
-	if in == nil {
-		return
-	}
 	switch method {
 	case "good_bad_ratio":
-		if o := in.Object("filter_good", "filter_bad", "filter_valid", "operators"); o != nil {
-			s.readGeneratorRatio(o)
-		}
+		s.readGeneratorRatio(in.Object("filter_good", "filter_bad", "filter_valid", "operators"))
 	case "distribution_cut":
-		if o := in.Object("expression", "threshold_bucket"); o != nil {
-			s.readGeneratorCut(o)
-		}
+		s.readGeneratorCut(in.Object("expression", "threshold_bucket"))
 	case "query_sli":
-		o := in.Object("expression")
-		if o == nil {
-			return
-		}
-		if x := o.Need("expression", "add the query of the good share"); x != nil {
-			if q, ok := readGeneratorQuery(x); ok && !q.windowed() {
-				x.Errorf("write [window] for the range", "%s: the query contains no window", x.What)
-			} else if ok {
-				s.readRatioQuery(q, true)
-			}
+		x := in.Object("expression").Need("expression", "add the query of the good share")
+		q, ok := readQueryAs(x, func(text string) string { return strings.ReplaceAll(text, "[window", "["+slo.PromWindow) })
+		if ok && !q.windowed() {
+			x.Errorf("write [window] for the range", "%s: the query contains no window", x.What)
+		} else if ok {
+			s.readRatioQuery(q, true)
 		}
 	}
-}
-
-// readGeneratorQuery reads PromQL with [window] for the range.
-func readGeneratorQuery(v *yamldoc.Value) (*promQuery, bool) {
-	return readQueryAs(v, func(text string) string { return strings.ReplaceAll(text, "[window", "["+slo.PromWindow) })
 }
 
 func (s *sloDraft) readGeneratorRatio(o *yamldoc.Object) {

@@ -61,15 +61,8 @@ func slothDocument(v *yamldoc.Value) *draft {
 // slothResource reads Sloth's Kubernetes resource. Its metadata are the cluster's
 // and its status is Sloth's: neither says anything about SLOs.
 func slothResource(v *yamldoc.Value) *draft {
-	o := v.Object("apiVersion", "kind", "metadata", "spec", "status")
-	if o == nil {
-		return nil
-	}
-	in := o.Need("spec", "add the service and its SLOs")
-	if in == nil {
-		return nil
-	}
-	spec := in.Object("service", "labels", "slos", "sloPlugins")
+	spec := v.Object("apiVersion", "kind", "metadata", "spec", "status").Need("spec", "add the service and its SLOs").
+		Object("service", "labels", "slos", "sloPlugins")
 	if spec == nil {
 		return nil
 	}
@@ -77,11 +70,8 @@ func slothResource(v *yamldoc.Value) *draft {
 }
 
 func slothSpec(o *yamldoc.Object, is slothDialect) *draft {
-	d := &draft{at: o.At(), labelAt: map[string]Position{}, perDocument: true}
-	if s := o.Need("service", "name the service, such as `service: shop`"); s != nil {
-		d.at = s.At()
-		d.service, _ = readForeignName(s)
-	}
+	d := &draft{at: placeOf(o, "service"), labelAt: map[string]Position{}, perDocument: true}
+	d.service, _ = readForeignName(o.Need("service", "name the service, such as `service: shop`"))
 	if l := o.Get("labels"); l != nil {
 		d.labels, d.labelAt = readInfoLabels(l)
 	}
@@ -156,38 +146,18 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 		v.Errorf("keep one, and write a second SLO for the other", "sli: events, raw and plugin exclude each other")
 		return
 	}
-	if p := o.Get("plugin"); p != nil {
-		s.readSLIPlugin(p)
+	s.readSLIPlugin(o.Get("plugin"))
+	in := o.Get("events").ObjectOr(is.other, is.errorQuery, is.totalQuery)
+	bad, ok1 := readWindowedQuery(in.Need(is.errorQuery, "add the query of the failed events"))
+	total, ok2 := readWindowedQuery(in.Need(is.totalQuery, "add the query of all events"))
+	if ok1 && ok2 {
+		s.kindKnown = true
+		s.readEventQueries(bad, nil, total)
 	}
-	if e := o.Get("events"); e != nil {
-		in := e.ObjectOr(is.other, is.errorQuery, is.totalQuery)
-		if in == nil {
-			return
-		}
-		var bad, total *promQuery
-		ok1, ok2 := false, false
-		if q := in.Need(is.errorQuery, "add the query of the failed events"); q != nil {
-			bad, ok1 = readWindowedQuery(q)
-		}
-		if q := in.Need(is.totalQuery, "add the query of all events"); q != nil {
-			total, ok2 = readWindowedQuery(q)
-		}
-		if ok1 && ok2 {
-			s.kindKnown = true
-			s.readEventQueries(bad, nil, total)
-		}
-	}
-	if raw := o.Get("raw"); raw != nil {
-		in := raw.ObjectOr(is.other, is.errorRatioQuery)
-		if in == nil {
-			return
-		}
-		if q := in.Need(is.errorRatioQuery, "add the query of the failure ratio"); q != nil {
-			if ratio, ok := readWindowedQuery(q); ok {
-				s.kindKnown = true
-				s.readRatioQuery(ratio, false)
-			}
-		}
+	in = o.Get("raw").ObjectOr(is.other, is.errorRatioQuery)
+	if ratio, ok := readWindowedQuery(in.Need(is.errorRatioQuery, "add the query of the failure ratio")); ok {
+		s.kindKnown = true
+		s.readRatioQuery(ratio, false)
 	}
 }
 
@@ -271,10 +241,8 @@ func readAnnotations(v *yamldoc.Value) map[string]string {
 				"%s: invalid annotation name %q", v.What, yamldoc.Clip(k))
 			continue
 		}
-		if t := o.Get(k); t != nil {
-			if s, ok := t.Text(); ok {
-				out[k] = s
-			}
+		if s, ok := o.Get(k).Text(); ok {
+			out[k] = s
 		}
 	}
 	return out
@@ -289,36 +257,18 @@ type slothWindows struct {
 }
 
 func (l *loader) slothWindows(v *yamldoc.Value) {
-	o := v.Object("apiVersion", "kind", "metadata", "spec")
-	if o == nil {
-		return
-	}
-	in := o.Need("spec", "add sloPeriod, page and ticket")
-	if in == nil {
-		return
-	}
-	o = in.Object("sloPeriod", "page", "ticket")
+	o := v.Object("apiVersion", "kind", "metadata", "spec").Need("spec", "add sloPeriod, page and ticket").
+		Object("sloPeriod", "page", "ticket")
 	if o == nil {
 		return
 	}
 	w := &slothWindows{at: v}
-	if p := o.Need("sloPeriod", "set the period of the SLOs, such as `sloPeriod: 30d`"); p != nil {
-		w.period, _ = readDuration(p, minWindow, maxWindow)
-	}
+	w.period, _ = readDuration(o.Need("sloPeriod", "set the period of the SLOs, such as `sloPeriod: 30d`"),
+		minWindow, maxWindow)
 	for _, kind := range []string{"page", "ticket"} {
-		k := o.Need(kind, "add quick and slow")
-		if k == nil {
-			continue
-		}
-		speeds := k.Object("quick", "slow")
-		if speeds == nil {
-			continue
-		}
+		speeds := o.Need(kind, "add quick and slow").Object("quick", "slow")
 		for _, speed := range []string{"quick", "slow"} {
 			x := speeds.Need(speed, "add errorBudgetPercent, shortWindow and longWindow")
-			if x == nil {
-				continue
-			}
 			tier := slo.Tier{Page: kind == "page"}
 			long, short, budget := burnKeys(&tier, "longWindow", "shortWindow", "errorBudgetPercent")
 			if t := (keys{budget, short, long}).read(x); t != nil {

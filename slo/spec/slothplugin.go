@@ -126,13 +126,7 @@ var madeUp = map[string]string{
 // readSLIPlugin makes the indicator that a plugin of Sloth's common library stands for.
 func (s *sloDraft) readSLIPlugin(v *yamldoc.Value) {
 	o := v.Object("id", "options")
-	if o == nil {
-		return
-	}
 	id := o.Need("id", "name the plugin, such as `id: sloth-common/coredns/availability`")
-	if id == nil {
-		return
-	}
 	name, ok := id.Text()
 	if !ok {
 		return
@@ -177,11 +171,7 @@ func (p sliPlugin) readOptions(parent *yamldoc.Object) (map[string]string, bool)
 	}
 	ok := true
 	for _, name := range slices.Sorted(maps.Keys(p.options)) {
-		kind := p.options[name]
-		var v *yamldoc.Value
-		if o != nil {
-			v = o.Get(name)
-		}
+		kind, v := p.options[name], o.Get(name)
 		text := ""
 		if v != nil {
 			t, fine := v.Text()
@@ -329,32 +319,12 @@ var sloPlugins = map[string]struct {
 
 // readSLOPlugins reads a chain of plugins, which are programs that Sloth runs over the rules.
 func readSLOPlugins(o *yamldoc.Object, key string) {
-	v := o.Get(key)
-	if v == nil {
-		return
-	}
-	in := v.Object("chain", "overridePrevious")
-	if in == nil {
-		return
-	}
-	if x := in.Get("overridePrevious"); x != nil {
-		x.Bool()
-	}
-	chain := in.Get("chain")
-	if chain == nil {
-		return
-	}
-	items, _ := chain.List()
+	in := o.Get(key).Object("chain", "overridePrevious")
+	in.Get("overridePrevious").Bool()
+	items, _ := in.Get("chain").List()
 	for _, i := range items {
 		i.What = "plugin"
-		p := i.Object("id", "config", "priority")
-		if p == nil {
-			continue
-		}
-		id := p.Need("id", "name the plugin, such as `id: sloth.dev/core/debug/v1`")
-		if id == nil {
-			continue
-		}
+		id := i.Object("id", "config", "priority").Need("id", "name the plugin, such as `id: sloth.dev/core/debug/v1`")
 		name, ok := id.Text()
 		if !ok {
 			continue

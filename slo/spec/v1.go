@@ -180,9 +180,6 @@ func call(v *yamldoc.Value, kind string) {
 }
 
 func eachItem(v *yamldoc.Value, read func(*yamldoc.Value)) {
-	if v == nil {
-		return
-	}
 	items, _ := v.List()
 	for _, i := range items {
 		read(i)
@@ -280,10 +277,8 @@ func readLabelMap(v *yamldoc.Value, refuse func(name string) string) (map[string
 		if !checkLabel(v, k, o.KeyAt(k), refuse) {
 			continue
 		}
-		if t := o.Get(k); t != nil {
-			if s, ok := t.Text(); ok {
-				out[k], at[k] = s, o.KeyAt(k)
-			}
+		if s, ok := o.Get(k).Text(); ok {
+			out[k], at[k] = s, o.KeyAt(k)
 		}
 	}
 	return out, at

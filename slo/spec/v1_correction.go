@@ -56,10 +56,9 @@ func (c *correctionDraft) read(ks keys, o *yamldoc.Object) {
 	if whole {
 		c.checkStep(o.Value)
 	}
-	if t := o.Get("rrule"); t != nil {
-		if text, ok := t.Text(); ok && whole {
-			c.readRRule(t, text)
-		}
+	t := o.Get("rrule")
+	if text, ok := t.Text(); ok && whole {
+		c.readRRule(t, text)
 	}
 }
 

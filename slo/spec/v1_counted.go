@@ -115,10 +115,8 @@ func (s *sloDraft) checkVolume(o *yamldoc.Object) {
 		return
 	}
 	s.Indicator.Location = time.UTC
-	if z := o.Need("timezone", needZone); z != nil {
-		if loc, ok := z.Zone(); ok {
-			s.Indicator.Location = loc
-		}
+	if loc, ok := o.Need("timezone", needZone).Zone(); ok {
+		s.Indicator.Location = loc
 	}
 }
 

@@ -327,10 +327,8 @@ func (s *sloDraft) readPrometheus(o *yamldoc.Object) {
 	case 1:
 		s.readPromQueries(o)
 	case 2:
-		if q := o.Get("error_ratio_query"); q != nil {
-			if ratio, ok := readWindowedQuery(q); ok {
-				s.readRatioQuery(ratio, false)
-			}
+		if ratio, ok := readWindowedQuery(o.Get("error_ratio_query")); ok {
+			s.readRatioQuery(ratio, false)
 		}
 	case 3:
 		s.readPromThreshold(o)
@@ -338,21 +336,16 @@ func (s *sloDraft) readPrometheus(o *yamldoc.Object) {
 }
 
 func (s *sloDraft) readPromCounters(o *yamldoc.Object) {
-	if t := o.Need("total", "add the selector of all requests, such as total: http_requests_total"); t != nil {
-		s.Indicator.PromTotal, _ = readSeries(t)
-	}
+	s.Indicator.PromTotal, _ = readSeries(
+		o.Need("total", "add the selector of all requests, such as total: http_requests_total"))
 	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
 		o.KeyErrorf("good", "keep one of them", "prometheus: bad and good exclude each other")
 	case bad:
-		if b := o.Get("bad"); b != nil {
-			s.Indicator.PromBad, _ = readSeries(b)
-		}
+		s.Indicator.PromBad, _ = readSeries(o.Get("bad"))
 	case good:
-		if g := o.Get("good"); g != nil {
-			s.Indicator.PromGood, _ = readSeries(g)
-		}
+		s.Indicator.PromGood, _ = readSeries(o.Get("good"))
 	case !o.Meant("bad") && !o.Meant("good"):
 		o.Errorf(fmt.Sprintf("add the selector of failed requests, such as bad: '%s'", `http_requests_total{code=~"5.."}`),
 			"prometheus: bad is missing")
@@ -403,24 +396,15 @@ func comparisonWord(op slo.Comparison) string {
 }
 
 func (s *sloDraft) readPromThreshold(o *yamldoc.Object) {
-	var q *promQuery
-	ok := false
-	if v := o.Need("query", "add the query whose samples are compared"); v != nil {
-		q, ok = readQuery(v)
-	}
+	q, ok := readQuery(o.Need("query", "add the query whose samples are compared"))
 	s.readCompared(o, q, ok, "set the comparison that makes a sample good: lt, lte, gt or gte",
 		"set the value that samples are compared with")
 }
 
 // readCompared reads what the samples of a query, if it is ok, are compared with.
 func (s *sloDraft) readCompared(o *yamldoc.Object, q *promQuery, ok bool, needOp, needValue string) {
-	word, x, known := "", 0.0, false
-	if v := o.Need("op", needOp); v != nil {
-		word, _ = v.Choice(comparisonWords...)
-	}
-	if v := o.Need("value", needValue); v != nil {
-		x, known = v.Float()
-	}
+	word, _ := o.Need("op", needOp).Choice(comparisonWords...)
+	x, known := o.Need("value", needValue).Float()
 	if ok && word != "" && known {
 		s.readThresholdQuery(q, comparisons[word], x)
 	}

@@ -331,12 +331,7 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 				continue
 			}
 			b.Quantile = q.Ratio()
-			t := o.Get(k)
-			if t == nil {
-				ok = false
-				continue
-			}
-			d, good := readDuration(t, time.Millisecond, maxWindow)
+			d, good := readDuration(o.Get(k), time.Millisecond, maxWindow)
 			b.Threshold, ok = d, ok && good
 		default:
 			v.ErrorfAt(o.KeyAt(k), "write a step such as {p95: 5m, score: 100}", "bands: unknown key %q", yamldoc.Clip(k))
@@ -351,11 +346,7 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 		v.Errorf("only the last step has no threshold", "bands: the step has no quantile such as p95")
 		ok = false
 	}
-	s := o.Need("score", needScore)
-	if s == nil {
-		return b, false
-	}
-	x, good := s.Number(0, 100)
+	x, good := o.Need("score", needScore).Number(0, 100)
 	b.Score = x
 	return b, ok && good
 }

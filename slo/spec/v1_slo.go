@@ -176,10 +176,8 @@ func readGrouping(o *yamldoc.Object, existing bool, need ...string) (by []string
 			return by, most, false
 		}
 	}
-	if m := o.Get("max_groups"); m != nil {
-		if n, ok := m.Whole(1, maxMaxGroups); ok {
-			most = int(n)
-		}
+	if n, ok := o.Get("max_groups").Whole(1, maxMaxGroups); ok {
+		most = int(n)
 	}
 	return by, most, known
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sloengine/sloengine/slo/suggest"
 )
 
-// Object is a mapping.
+// Object is a mapping. A nil Object has no keys, and misses none.
 type Object struct {
 	*Value
 	Keys   []string        // in the order of the file, unknown ones too
@@ -30,6 +30,9 @@ type field struct {
 const lookThrough = 16
 
 func (o *Object) find(key string) *field {
+	if o == nil {
+		return nil
+	}
 	if o.index != nil {
 		if i, ok := o.index[key]; ok {
 			return &o.fields[i]
@@ -87,7 +90,7 @@ func (o *Object) KeyWarnf(key, suggestion, format string, args ...any) {
 // Known counts the keys that are known.
 func (o *Object) Known() int {
 	n := 0
-	for i := range o.fields {
+	for i := 0; o != nil && i < len(o.fields); i++ {
 		if !o.fields[i].unknown {
 			n++
 		}
@@ -96,7 +99,7 @@ func (o *Object) Known() int {
 }
 
 // Meant reports whether some unknown key was probably meant to be this one.
-func (o *Object) Meant(key string) bool { return o.meant[key] }
+func (o *Object) Meant(key string) bool { return o != nil && o.meant[key] }
 
 // Misspelt reports whether some unknown key was probably meant to be a known one.
 func (o *Object) Misspelt() bool { return len(o.meant) > 0 }
@@ -164,6 +167,9 @@ func (v *Value) child(key string) string {
 
 // Open reads a mapping whose keys are the user's own.
 func (v *Value) Open() *Object {
+	if v == nil {
+		return nil
+	}
 	if v.IsNull() {
 		v.Errorf("fill it in or remove the key", "%sis empty", v.called(" "))
 		return nil
@@ -246,7 +252,7 @@ func (o *Object) Get(key string) *Value {
 // Need is Get for a key that must be there. One that is only misspelt is not reported a second time.
 func (o *Object) Need(key, suggestion string) *Value {
 	if !o.Has(key) {
-		if o.meant[key] {
+		if o == nil || o.meant[key] {
 			return nil
 		}
 		o.Errorf(suggestion, "%s%s is missing", o.called(": "), key)

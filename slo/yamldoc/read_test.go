@@ -44,3 +44,25 @@ func TestInside(t *testing.T) {
 		})
 	}
 }
+
+// A step down that cannot be made is reported where it fails, and once: what is below it reads as nothing.
+func TestAMissingStepIsReportedOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {b: {c: 5}}":  "",
+		"a: {b: {}}":      "f:1:8: b: c is missing (add c)",
+		"a: {}":           "f:1:4: a: b is missing (add b)",
+		"a: {b: [1]}":     "f:1:8: b: want a mapping (key: value), got a list",
+		"a: {b: {c: []}}": "f:1:12: c: want a single value, got a list",
+	} {
+		var r Reader
+		b := r.Document("f", []byte(text)).Object("a").Need("a", "add a").Object("b").Need("b", "add b")
+		n, ok := b.Object("c").Need("c", "add c").Whole(0, 9)
+		require.Equal(t, want == "", ok, text)
+		require.Equal(t, want == "", n == 5, text)
+		got := ""
+		if err := r.Problems().Err(); err != nil {
+			got = err.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
+}

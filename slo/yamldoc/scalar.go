@@ -25,6 +25,7 @@ func (v *Value) Text() (string, bool) { return v.TextUpTo(maxText) }
 // TextUpTo is Text of at most so many bytes.
 func (v *Value) TextUpTo(most int) (string, bool) {
 	switch {
+	case v == nil:
 	case v.IsNull():
 		v.Errorf("fill it in or remove the key", "%sis empty", v.called(" "))
 	case !v.IsScalar():

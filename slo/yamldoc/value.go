@@ -6,7 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Value is a YAML value. Aliases are followed.
+// Value is a YAML value. Aliases are followed. A nil Value is one that is not there: it reads as nothing, without a
+// problem, so that a reader need not ask before each step down.
 type Value struct {
 	What string // the name by which problems call it; "" for a document
 	Path string // from the document, if a Decoder reads it: sinks[0].http.url
@@ -71,16 +72,21 @@ func (v *Value) Lenient() bool { return v.file.Lenient }
 func (v *Value) IsNull() bool { return isNull(v.n) }
 
 // IsMapping reports whether the value is a mapping.
-func (v *Value) IsMapping() bool { return v.n.Kind == yaml.MappingNode }
+func (v *Value) IsMapping() bool { return v != nil && v.n.Kind == yaml.MappingNode }
 
 // IsList reports whether the value is a list.
-func (v *Value) IsList() bool { return v.n.Kind == yaml.SequenceNode }
+func (v *Value) IsList() bool { return v != nil && v.n.Kind == yaml.SequenceNode }
 
 // IsScalar reports whether the value is a single one, or nothing.
 func (v *Value) IsScalar() bool { return v.n.Kind == yaml.ScalarNode }
 
 // Raw is the text of a single value, unchecked; "" for others.
-func (v *Value) Raw() string { return v.n.Value }
+func (v *Value) Raw() string {
+	if v == nil {
+		return ""
+	}
+	return v.n.Value
+}
 
 // Tag is the type of a single value in YAML, such as !!str or !!int.
 func (v *Value) Tag() string { return v.n.ShortTag() }
@@ -113,6 +119,9 @@ func (v *Value) Shape() string {
 
 // List gives the items of a list.
 func (v *Value) List() ([]*Value, bool) {
+	if v == nil {
+		return nil, false
+	}
 	if !v.IsList() {
 		v.failf("start each item with a dash", "want a list, got %s", v.Shape())
 		return nil, false
