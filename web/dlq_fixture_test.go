@@ -17,6 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/web/site"
@@ -218,7 +219,7 @@ func hostileEngine(b *bench, bad string) {
 	s.Sinks = []status.SinkStatus{
 		{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
 	s.Sources = []status.SourceStatus{{Name: bad, Kind: bad, Topics: []status.SourceTopic{{Name: bad}},
-		Troubles: []status.SourceTrouble{{Kind: bad, Name: bad, Brief: bad, Cause: bad, Since: noon}}}}
+		Troubles: []status.SourceTrouble{{Kind: source.Kind(bad), Name: bad, Brief: bad, Reason: bad, Since: noon}}}}
 	s.Alertmanagers = []status.AlertmanagerStatus{
 		{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
 	s.Reports = []status.ReportStatus{{Name: bad, Every: bad,

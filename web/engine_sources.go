@@ -67,14 +67,14 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 			v.Facts, site.Fact{Name: "Table", Value: format.Safe(t.Name, format.MaxTitle), Code: true, Note: note})
 	}
 	for _, t := range s.Troubles {
-		name := strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ")
+		name := strings.ReplaceAll(format.Safe(string(t.Kind), format.MaxName), "_", " ")
 		if t.Name != "" {
 			name += " " + format.Safe(t.Name, format.MaxName)
 		}
 		v.Facts = append(v.Facts, site.Fact{
 			Name: "Trouble", Value: name + ", for " + format.Duration(max(0, now.Sub(t.Since))),
 			At:   format.NewStamp(t.Since, now),
-			Note: format.Safe(t.Brief, format.MaxTitle) + " (" + format.Safe(t.Cause, format.MaxTitle) + ")",
+			Note: format.Safe(t.Brief, format.MaxTitle) + " (" + format.Safe(t.Reason, format.MaxTitle) + ")",
 		})
 	}
 	return v

@@ -23,7 +23,7 @@ func TestSourcesAreShown(t *testing.T) {
 		},
 		{Name: "payments", Kind: "kafka", Troubles: []status.SourceTrouble{
 			{Kind: "credentials", Brief: "the brokers refuse the user name or password (check sasl)",
-				Cause: "SASL_AUTHENTICATION_FAILED: secret", Since: noon.Add(-time.Minute), Failures: 7},
+				Reason: "SASL_AUTHENTICATION_FAILED: secret", Since: noon.Add(-time.Minute), Count: 7},
 		}},
 	}
 	for i := range 7 {

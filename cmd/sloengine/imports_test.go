@@ -161,7 +161,7 @@ var mayImport = map[string][]string{
 	"web/alertpage":   {"slo", "sla", "alerts", "alerts/incident", "alerts/state", "web/*"},
 	"web/annotations": {"slo", "sla/annotation", "web/*"},
 	"web/silences":    {"slo", "rules/series", "alerts/silence", "alerts/state", "web/*"},
-	"web/status": {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/otlp", "ingest/rejects",
+	"web/status": {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/otlp", "ingest/rejects", "ingest/source",
 		"ingest/servicebudget", "reliability/*", "sla/delivery", "web/format"},
 	"web/ui": {"slo", "slo/spec", "slo/fold", "slo/traces", "sla", "sla/forecast", "sla/history", "sla/report",
 		"rules", "alerts", "alerts/blindspot", "alerts/incident", "alerts/state", "ingest/counting", "web/*"},

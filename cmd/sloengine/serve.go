@@ -282,7 +282,7 @@ func (o *importing) watch(ctx context.Context, now func() []status.SourceStatus)
 		for _, s := range now() {
 			all = append(all, s.Counters...)
 			for _, t := range s.Troubles {
-				failures = append(failures, t.Name+": "+t.Cause)
+				failures = append(failures, t.Name+": "+t.Reason)
 				ofPairs = ofPairs && t.Kind == "topic"
 			}
 		}

@@ -50,14 +50,22 @@ func (k Kind) Pauses() bool {
 	return k == TroubleEngine || k == TroubleRateLimit || k == TroubleDeadLetters
 }
 
-// Trouble is a failure and the time at which it began.
+// Trouble is a failure, until the source works again, and the time at which it began.
 type Trouble struct {
-	Kind   Kind
-	Name   string // of the topic or queue; "": all of the source
-	Reason string // for people; may quote a broker
-	Brief  string // without text from outside
-	Since  time.Time
-	Count  uint64 // of failures
+	Kind   Kind      `json:"kind"`
+	Name   string    `json:"name,omitempty"` // of the topic, partition or queue; "": all of the source
+	Brief  string    `json:"brief"`          // without text from outside
+	Reason string    `json:"cause"`          // the last error, for people; may quote a broker
+	Since  time.Time `json:"since"`
+	Count  uint64    `json:"failures"`
+}
+
+// Topic is how far a source is in one topic, or queue.
+type Topic struct {
+	Name       string `json:"name"`
+	Partitions int    `json:"partitions"`
+	Owned      int    `json:"owned"`        // that this engine reads
+	Lag        int64  `json:"lag_messages"` // messages that are not durable here
 }
 
 // state is how a source is. It is safe for concurrent use.

@@ -123,14 +123,18 @@ func (b *Bulkhead) Release() { <-b.permits }
 
 // Status is a bulkhead's present state.
 type Status struct {
-	Active, Queued, Concurrency, Queue int
-	Rejected                           uint64 // so far
+	Name        string `json:"name"`
+	Active      int    `json:"active"`
+	Queued      int    `json:"queued"`
+	Concurrency int    `json:"concurrency"` // the most that may be active
+	Queue       int    `json:"queue"`       // the most that may wait
+	Rejected    uint64 `json:"rejected"`    // so far
 }
 
 // Status returns the current state.
 func (b *Bulkhead) Status() Status {
 	return Status{
-		Active: len(b.permits), Queued: int(b.waiting.Load()),
+		Name: b.o.Name, Active: len(b.permits), Queued: int(b.waiting.Load()),
 		Concurrency: b.o.Concurrency, Queue: b.o.Queue, Rejected: b.rejected.Load(),
 	}
 }

@@ -35,7 +35,7 @@ func TestSoManyRunSoManyWaitTheRestIsRejected(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		require.Equal(t, Status{Active: 2, Queued: 3, Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
+		require.Equal(t, Status{Name: "s", Active: 2, Queued: 3, Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
 		require.EqualValues(t, 2, running.Load())
 		for range 5 {
 			err := <-results
@@ -48,7 +48,7 @@ func TestSoManyRunSoManyWaitTheRestIsRejected(t *testing.T) {
 			require.NoError(t, <-results)
 		}
 		synctest.Wait() // a result is sent before its place is released
-		require.Equal(t, Status{Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
+		require.Equal(t, Status{Name: "s", Concurrency: 2, Queue: 3, Rejected: 5}, b.Status())
 		b.Measure()
 		require.Len(t, set.ListMetricNames(), 3)
 		b.o.Metrics.Forget("s")

@@ -194,10 +194,10 @@ func TestRetryAfterHoldsUpTheLane(t *testing.T) {
 		b.run()
 		time.Sleep(6 * time.Second)
 		require.Equal(t, 1, f.calls())
-		require.Positive(t, b.status("s").Held)
+		require.Positive(t, b.status("s").HeldSeconds)
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 30, f.count())
-		require.Equal(t, breaker.Closed, b.status("s").Breaker.State, "an overloaded sink is not a broken one")
+		require.Equal(t, breaker.Closed, b.status("s").CircuitBreaker.State, "an overloaded sink is not a broken one")
 		b.end()
 	})
 }

@@ -101,7 +101,7 @@ func (m *Metrics) define(g *metric.Group, sink string) *series {
 	for _, kind := range troubleKinds {
 		s.failing[kind] = g.Gauge(metric.SinkFailing, sink, kind)
 	}
-	s.answers = &answers{by: map[int]*metrics.Counter{}, make: func(code string) *metrics.Counter {
+	s.answers = &answers{by: map[string]*metrics.Counter{}, make: func(code string) *metrics.Counter {
 		c := &metrics.Counter{} // of a sink that was removed meanwhile
 		m.lanes.Add(sink, func(g *metric.Group) { c = g.Counter(metric.SinkAnswers, sink, code) })
 		return c
@@ -124,38 +124,35 @@ func (m *Metrics) Answered(sink string, code int) {
 // It leaves room for every code that HTTP services commonly use.
 const maxCodes = 24
 
-// answers are those of one sink by status code; 0 stands for all others.
+// answers are those of one sink by status code, "other" for the rest.
 type answers struct {
 	make func(code string) *metrics.Counter
 	mu   sync.Mutex
-	by   map[int]*metrics.Counter
+	by   map[string]*metrics.Counter
 }
 
 // count counts an answer. A code beyond maxCodes, or one that is no HTTP status, counts as "other".
 func (a *answers) count(code int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.by[code] == nil && (len(a.by) >= maxCodes || code < 100 || code > 599) {
-		code = 0
+	label := strconv.Itoa(code)
+	if a.by[label] == nil && (len(a.by) >= maxCodes || code < 100 || code > 599) {
+		label = "other"
 	}
-	if a.by[code] == nil {
-		label := "other"
-		if code > 0 {
-			label = strconv.Itoa(code)
-		}
-		a.by[code] = a.make(label)
+	if a.by[label] == nil {
+		a.by[label] = a.make(label)
 	}
-	a.by[code].Inc()
+	a.by[label].Inc()
 }
 
 // list is a copy for the status.
-func (a *answers) list() map[int]uint64 {
+func (a *answers) list() map[string]uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.by) == 0 {
 		return nil
 	}
-	out := make(map[int]uint64, len(a.by))
+	out := make(map[string]uint64, len(a.by))
 	for code, c := range a.by {
 		out[code] = c.Get()
 	}

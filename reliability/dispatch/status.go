@@ -12,31 +12,37 @@ import (
 // This file holds the published state of a lane: the status for the page and the API, and the gauges. Counters
 // since the start of a process are in metrics.go, and failures are in trouble.go.
 
-// Status is the present state of one sink.
+// Status is the present state of one sink, as the API shows it. Counts are since the start.
 type Status struct {
-	Name       string
-	Next       Cursor // everything before it is delivered, dropped or a dead letter
-	Saved      Cursor // the same, as it is on disk
-	LagRecords uint64
-	LagBytes   int64
-	OldestAge  time.Duration // of the oldest item in flight; 0 if there is none
-	InFlight   int           // batches
+	Name       string `json:"name"`
+	Kind       string `json:"kind"` // http, file and so on; set by whoever knows it
+	LagRecords uint64 `json:"lag_records"`
+	LagBytes   int64  `json:"lag_bytes"`
+	// beyond it the log's oldest records become a dead letter; 0 = no bound
+	MaxLagBytes      int64             `json:"max_lag_bytes,omitempty"`
+	OldestAgeSeconds float64           `json:"oldest_age_seconds"`     // of the oldest item in flight; 0 = there is none
+	InFlight         int               `json:"in_flight"`              // batches
+	Delivered        uint64            `json:"delivered"`              // items
+	Retries          uint64            `json:"retries"`                // calls
+	Dropped          uint64            `json:"dropped"`                // items
+	DeadLetters      map[string]uint64 `json:"dead_letters,omitempty"` // items by reason
+	LastDelivery     time.Time         `json:"last_delivery,omitzero"`
+	LastError        string            `json:"last_error,omitempty"`
+	LastErrorAt      time.Time         `json:"last_error_at,omitzero"`
+	HeldSeconds      float64           `json:"held_seconds"` // left of the pause that the sink requested with Retry-After
+	Recovering       bool              `json:"recovering"`   // the backlog of an outage is sent in stages
+	Breaker          string            `json:"breaker"`      // closed, half_open or open; "" = it has none
+	Troubles         []Trouble         `json:"troubles,omitempty"`
+	Answers          map[string]uint64 `json:"answers,omitempty"` // by status code, "other" for the rest
 
-	Delivered, Retries, Dropped uint64            // items, calls, items
-	Overhead                    Overhead          // of the calls that were made
-	DeadLetters                 map[string]uint64 // items by reason
-	LastDelivery                time.Time
-	LastError                   string
-	LastErrorAt                 time.Time
-	Troubles                    []Trouble      // current failures
-	Answers                     map[int]uint64 // of the sink, by status code
+	Next     Cursor   `json:"-"` // everything before it is delivered, dropped or a dead letter
+	Saved    Cursor   `json:"-"` // the same, as it is on disk
+	Overhead Overhead `json:"-"` // of the calls that were made
 
-	Held       time.Duration // remainder of the pause that the sink requested with Retry-After
-	Recovering bool          // the backlog of an outage is sent in stages
-	Breaker    breaker.Status
-	Bulkhead   bulkhead.Status
-	Budget     retry.BudgetStatus
-	RetryLimit retry.LimitStatus
+	CircuitBreaker breaker.Status     `json:"-"`
+	Bulkhead       bulkhead.Status    `json:"-"`
+	Budget         retry.BudgetStatus `json:"-"`
+	RetryLimit     retry.LimitStatus  `json:"-"`
 }
 
 // tally holds the counters of a lane for its status, from the start of the lane on: a replaced sink starts at 0,
@@ -92,13 +98,13 @@ func (l *lane) status() Status {
 	l.mu.Lock()
 	t := l.tally
 	s := Status{
-		Name: l.o.Name, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
+		Name: l.o.Name, MaxLagBytes: l.o.MaxLagBytes, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
 		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead,
 		DeadLetters:  maps.Clone(t.deadLetters),
 		LastDelivery: t.lastDelivery, LastError: t.lastError, LastErrorAt: t.lastErrorAt,
 	}
 	if !t.oldest.IsZero() {
-		s.OldestAge = time.Since(t.oldest)
+		s.OldestAgeSeconds = time.Since(t.oldest).Seconds()
 	}
 	l.mu.Unlock()
 	if end := src.DurableSeq() + 1; end > s.Next.Seq {
@@ -107,9 +113,12 @@ func (l *lane) status() Status {
 	}
 	s.Troubles = l.troublesNow()
 	s.Answers = l.m.answers.list()
-	s.Held = max(l.pauseLeft(), 0)
+	s.HeldSeconds = max(l.pauseLeft(), 0).Seconds()
 	s.Recovering = l.stages.active(s.LagRecords)
-	s.Breaker, s.Bulkhead = l.breaker.Status(), l.bulkhead.Status()
+	s.CircuitBreaker, s.Bulkhead = l.breaker.Status(), l.bulkhead.Status()
+	if !s.CircuitBreaker.Off {
+		s.Breaker = s.CircuitBreaker.State.String()
+	}
 	s.Budget, s.RetryLimit = l.budget.Status(), l.limit.Status()
 	return s
 }
@@ -131,7 +140,7 @@ func (s *session) measure() {
 	}
 	l.m.lagRecords.Set(float64(now.LagRecords))
 	l.m.lagBytes.Set(float64(now.LagBytes))
-	l.m.oldest.Set(now.OldestAge.Seconds())
+	l.m.oldest.Set(now.OldestAgeSeconds)
 	l.m.inFlight.Set(float64(now.InFlight))
 	staged := 0.0
 	if now.Recovering {

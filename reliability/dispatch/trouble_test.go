@@ -233,7 +233,7 @@ func TestAnswersAreCountedByCode(t *testing.T) {
 		m.Answered("s", code)
 	}
 	m.Answered("gone", 200)
-	require.EqualValues(t, 4, s.answers.list()[401])
+	require.EqualValues(t, 4, s.answers.list()["401"])
 	require.LessOrEqual(t, len(s.answers.list()), maxCodes+1)
 	var out bytes.Buffer
 	set.WritePrometheus(&out)

@@ -53,6 +53,7 @@ var schemaNames = map[reflect.Type]string{
 
 	reflect.TypeFor[status.AlertmanagerStatus](): "AlertmanagerStatus",
 	reflect.TypeFor[status.BudgetStatus]():       "BudgetStatus",
+	reflect.TypeFor[status.BulkheadStatus]():     "BulkheadStatus",
 	reflect.TypeFor[status.ConnectionStatus]():   "ConnectionStatus",
 	reflect.TypeFor[status.KeptAttributes]():     "KeptAttributes",
 	reflect.TypeFor[status.LimitStatus]():        "LimitStatus",
@@ -62,7 +63,10 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[status.RejectedSender]():     "RejectedSender",
 	reflect.TypeFor[status.ReportStatus]():       "ReportStatus",
 	reflect.TypeFor[status.ReportTarget]():       "ReportTarget",
+	reflect.TypeFor[status.SinkStatus]():         "SinkStatus",
 	reflect.TypeFor[status.SinkTrouble]():        "SinkTrouble",
+	reflect.TypeFor[status.SourceTopic]():        "SourceTopic",
+	reflect.TypeFor[status.SourceTrouble]():      "SourceTrouble",
 	reflect.TypeFor[status.UnknownType]():        "UnknownType",
 }
 

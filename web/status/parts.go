@@ -7,6 +7,8 @@ import (
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/bulkhead"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -32,7 +34,11 @@ type (
 	SeenOperation      = otlp.SeenOperation
 	SeenService        = otlp.SeenService // spans that no spec counts; its texts are hostile
 	Finding            = otlp.Finding     // what makes numbers wrong
+	BulkheadStatus     = bulkhead.Status  // of calls to one sink
+	SinkStatus         = dispatch.Status
 	SinkTrouble        = dispatch.Trouble
+	SourceTopic        = source.Topic
+	SourceTrouble      = source.Trouble
 )
 
 // The states of a breaker.
@@ -49,40 +55,6 @@ type BreakerStatus struct {
 	Since             time.Time `json:"since,omitzero"`
 	Reason            string    `json:"reason,omitempty"`    // of the last change of state
 	RetryAfterSeconds float64   `json:"retry_after_seconds"` // 0 while calls may go through
-}
-
-// BulkheadStatus is the bound on concurrent calls to one target.
-type BulkheadStatus struct {
-	Name        string `json:"name"`
-	Active      int    `json:"active"`
-	Queued      int    `json:"queued"`
-	Concurrency int    `json:"concurrency"` // the most that may be active
-	Queue       int    `json:"queue"`       // the most that may wait
-	Rejected    uint64 `json:"rejected"`
-}
-
-// SinkStatus is the delivery to one sink. Counts are since the start.
-type SinkStatus struct {
-	Name       string `json:"name"`
-	Kind       string `json:"kind"` // http, file and so on
-	LagRecords uint64 `json:"lag_records"`
-	LagBytes   int64  `json:"lag_bytes"`
-	// beyond it the log's oldest records become a dead letter; 0 = no bound
-	MaxLagBytes      int64             `json:"max_lag_bytes,omitempty"`
-	OldestAgeSeconds float64           `json:"oldest_age_seconds"`     // of what is on its way; 0 = nothing is
-	InFlight         int               `json:"in_flight"`              // batches
-	Delivered        uint64            `json:"delivered"`              // events
-	Retries          uint64            `json:"retries"`                // calls
-	Dropped          uint64            `json:"dropped"`                // events
-	DeadLetters      map[string]uint64 `json:"dead_letters,omitempty"` // events by reason
-	LastDelivery     time.Time         `json:"last_delivery,omitzero"`
-	LastError        string            `json:"last_error,omitempty"`
-	LastErrorAt      time.Time         `json:"last_error_at,omitzero"`
-	HeldSeconds      float64           `json:"held_seconds"` // for how much longer the sink asked to be left alone
-	Recovering       bool              `json:"recovering"`   // the backlog of an outage goes out in stages
-	Breaker          string            `json:"breaker"`      // closed, half_open or open; "" = it has none
-	Troubles         []SinkTrouble     `json:"troubles,omitempty"`
-	Answers          map[string]uint64 `json:"answers,omitempty"` // by status code, "other" for the rest
 }
 
 // DeadLetterStatus is what the dead letters hold.

@@ -84,25 +84,6 @@ type SourceTable struct {
 	HeldSeconds   float64 `json:"held_back_seconds"` // age of the first of them
 }
 
-// SourceTopic is how far a source is in one topic.
-type SourceTopic struct {
-	Name       string `json:"name"`
-	Partitions int    `json:"partitions"`
-	Owned      int    `json:"owned"` // by this engine
-	Lag        int64  `json:"lag_messages"`
-}
-
-// SourceTrouble is what fails in a source, until it works again.
-type SourceTrouble struct {
-	// engine, rate_limit, dead_letters, connection, credentials, tls, topic, position, commit or held_back
-	Kind     string    `json:"kind"`
-	Name     string    `json:"name,omitempty"` // of the topic or partition
-	Brief    string    `json:"brief"`          // what is wrong, without what others wrote
-	Cause    string    `json:"cause"`          // the last error
-	Since    time.Time `json:"since"`
-	Failures uint64    `json:"failures"`
-}
-
 // degraded says what does not work.
 func (s *SourceStatus) degraded(add func(part, name, reason string)) {
 	for i, t := range s.Troubles {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,41 +177,15 @@ func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions)
 func (s *sinks) status(e *status.Engine) {
 	list := *s.list.Load()
 	for _, x := range s.dispatcher.Status() {
-		kind, most := "", int64(0)
 		if c := namedSink(list, x.Name); c != nil {
-			kind, most = c.Kind(), c.MaxLagBytes
+			x.Kind = c.Kind()
 		}
-		sink := status.SinkStatus{
-			Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
-			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered,
-			Retries: x.Retries, Dropped: x.Dropped,
-			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
-			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
-			Troubles: x.Troubles,
-		}
-		for code, n := range x.Answers {
-			if sink.Answers == nil {
-				sink.Answers = map[string]uint64{}
-			}
-			name := "other"
-			if code > 0 {
-				name = strconv.Itoa(code)
-			}
-			sink.Answers[name] = n
-		}
-		e.Sinks = append(e.Sinks, sink)
-		if x.Breaker.Off {
-			e.Sinks[len(e.Sinks)-1].Breaker = ""
-		} else {
+		e.Sinks, e.Bulkheads = append(e.Sinks, x), append(e.Bulkheads, x.Bulkhead)
+		if b := &x.CircuitBreaker; !b.Off {
 			e.Breakers = append(e.Breakers, status.BreakerStatus{
-				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason,
-				RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
+				Name: x.Name, State: x.Breaker, Since: b.Since, Reason: b.Reason, RetryAfterSeconds: b.RetryAfter.Seconds(),
 			})
 		}
-		e.Bulkheads = append(e.Bulkheads, status.BulkheadStatus{
-			Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
-			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
-		})
 	}
 }
 

@@ -40,16 +40,8 @@ type shown struct {
 	mu    sync.Mutex
 	lags  map[place]*metrics.Gauge
 	other *metrics.Gauge
-	list  []TopicStatus
+	list  []source.Topic
 	notes map[string]time.Time // of lost messages, by partition
-}
-
-// TopicStatus is how far a source is in one topic.
-type TopicStatus struct {
-	Name       string
-	Partitions int   // of the topic
-	Owned      int   // that this engine reads
-	Lag        int64 // messages that are not durable here
 }
 
 func (s *shown) init(m *Metrics, in *source.Intake) {
@@ -83,9 +75,9 @@ func (s *shown) end() {
 func (s *shown) topics(x *session, found kadm.TopicDetails) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := map[string]*TopicStatus{}
+	by := map[string]*source.Topic{}
 	for name, t := range found {
-		by[name] = &TopicStatus{Name: name, Partitions: len(t.Partitions)}
+		by[name] = &source.Topic{Name: name, Partitions: len(t.Partitions)}
 	}
 	seen := map[place]bool{}
 	rest := int64(0)
@@ -130,7 +122,7 @@ func (s *shown) topics(x *session, found kadm.TopicDetails) {
 	for _, t := range by {
 		s.list = append(s.list, *t)
 	}
-	order.By(s.list, func(a, b *TopicStatus) int { return cmp.Compare(a.Name, b.Name) })
+	order.By(s.list, func(a, b *source.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	for name, at := range s.notes {
 		if x.s.o.Now().Sub(at) > noteFor {
 			delete(s.notes, name)
@@ -169,7 +161,7 @@ func (s *shown) recreated(topic string) {
 }
 
 // Topics lists how far the source is in each topic, by name.
-func (s *Source) Topics() []TopicStatus {
+func (s *Source) Topics() []source.Topic {
 	s.show.mu.Lock()
 	defer s.show.mu.Unlock()
 	return slices.Clone(s.show.list)

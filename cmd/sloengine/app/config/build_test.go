@@ -303,6 +303,7 @@ func TestSinkDefaultsAreThoseOfThePackages(t *testing.T) {
 	require.NoError(t, d.Add(ours))
 	s := d.Status()
 	require.Len(t, s, 2)
+	s[1].Bulkhead.Name = s[0].Bulkhead.Name
 	require.Equal(t, s[0].Bulkhead, s[1].Bulkhead)
 	require.Equal(t, s[0].Budget.Left, s[1].Budget.Left)
 	require.Equal(t, s[0].RetryLimit, s[1].RetryLimit)

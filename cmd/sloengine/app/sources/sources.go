@@ -277,10 +277,7 @@ func (s *Sources) Status() []status.SourceStatus {
 			Counters: r.counters(), Reading: s.progress(r),
 		}
 		if r.kafka != nil {
-			x.Lag = r.kafka.Lag()
-			for _, t := range r.kafka.Topics() {
-				x.Topics = append(x.Topics, status.SourceTopic(t))
-			}
+			x.Lag, x.Topics = r.kafka.Lag(), r.kafka.Topics()
 		} else if r.outbox != nil {
 			x.Table = tableStatus(r.outbox.Status())
 			x.Lag = x.Table.Behind
@@ -288,11 +285,9 @@ func (s *Sources) Status() []status.SourceStatus {
 			x.Lag = int64(q.Messages)
 			x.Topics = []status.SourceTopic{{Name: q.Name, Partitions: 1, Owned: 1, Lag: x.Lag}}
 		}
-		for _, t := range r.intake.Troubles() {
-			x.Paused = x.Paused || t.Kind.Pauses()
-			x.Troubles = append(x.Troubles, status.SourceTrouble{
-				Kind: string(t.Kind), Name: t.Name, Brief: t.Brief, Cause: t.Reason, Since: t.Since, Failures: t.Count,
-			})
+		x.Troubles = r.intake.Troubles()
+		for i := range x.Troubles {
+			x.Paused = x.Paused || x.Troubles[i].Kind.Pauses()
 		}
 		out = append(out, x)
 	}
