@@ -17,36 +17,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/backtest"
+	"github.com/sloengine/sloengine/alerts/backtest"
+	command "github.com/sloengine/sloengine/cmd/sloengine/backtest"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo/spec"
 )
-
-const ticksSpec = `version: sloengine/v1
-service: shop
-slos:
-  - name: checkout
-    objective: 99.5
-    window: 7d
-    group_by: [bank]
-    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
-    alerting: {min_events: 5}
-  - name: latency
-    objective: 95
-    window: 7d
-    indicator: {latency: {valid: '{type="order"}', threshold: 1s}}
-  - name: minutes
-    objective: 99
-    window: 7d
-    budgeting: {timeslices: {slice: 1m, target: 95}}
-    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
-slas:
-  - name: gold
-    window: 7d
-    score: attainment
-    components: {latency: {slo: latency, weight: 1}, minutes: {slo: minutes, weight: 1}}
-    alerts: {warning: 95, critical: 90, catalogue: [latency, recovery]}
-`
 
 // TestBacktestEqualsTheEngine runs the whole engine but its sockets on a simulated clock, with random traffic, late
 // events, failures, reloads, restarts and kills, and replays its log (SLOENGINE_WEEK=1: of a week): behind every tick
@@ -69,7 +44,7 @@ func TestBacktestEqualsTheEngine(t *testing.T) {
 		require.Greater(t, x.alerts, 10)
 		require.Positive(t, x.unsaved)
 		require.Positive(t, x.reloads)
-		c := backtest.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		c := command.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetArgs([]string{"--verify", "--data-dir", x.data(), "-o", "json"})
 		if err := c.Execute(); err != nil {
@@ -112,7 +87,11 @@ func (x *lives) start() {
 	require.NoError(x.t, os.MkdirAll(dir, 0o700))
 	opt := testOptions(x.t, dir, "log: {retain: 30d, segment: 1MiB}\nforecast: {groups: 0}\n", "127.0.0.1:8080")
 	opt.LoadSpec = func() (*spec.Spec, spec.Problems, error) {
-		text := strings.Replace(ticksSpec, "99.5", x.objective, 1)
+		file, err := os.ReadFile("../../../alerts/backtest/testdata/shop.yaml")
+		if err != nil {
+			return nil, nil, err
+		}
+		text := strings.Replace(string(file), "99.5", x.objective, 1)
 		sp, problems := spec.Load([]spec.File{{Name: "shop.yaml", Data: []byte(text)}})
 		return sp, problems, nil
 	}

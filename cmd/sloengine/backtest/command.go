@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -81,93 +79,63 @@ func (x *command) run(ctx context.Context) error {
 	if err != nil {
 		return cli.Usagef("invalid --zone: %w", err)
 	}
-	r := &replay{zone: zone, interval: 10 * time.Second}
+	o := backtest.Options{Zone: zone, Interval: 10 * time.Second}
 	if x.settings != "" {
 		c, err := config.Load(x.settings)
 		if err != nil {
 			return err
 		}
-		r.alerts, r.interval = c.AlertOptions(), c.Evaluator.Interval
+		o.Alerts, o.Interval = c.AlertOptions(), c.Evaluator.Interval
 	}
 	if x.verify {
-		return x.runCheck(ctx, r)
+		return x.runCheck(ctx, &o)
 	}
-	candidate, err := x.files.Read(x.Streams)
-	if err != nil {
+	if o.After, err = x.files.Read(x.Streams); err != nil {
 		return err
 	}
-	if r.source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
+	if o.Source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
 		return err
 	}
-	if err := x.span(r); err != nil {
+	if err := x.span(&o); err != nil {
 		return err
 	}
-	given, err := x.given()
-	if err != nil {
+	if o.Given, err = x.given(); err != nil {
 		return err
 	}
-	before, notes, err := x.inForce(ctx, r.source)
-	if err != nil {
+	if o.Before, o.Notes, err = x.inForce(ctx, o.Source); err != nil {
 		return err
 	}
-	if given == nil {
-		if r.book, err = readBook(ctx, r.source, x.dataDir); err != nil {
+	if o.Given == nil {
+		if o.Book, err = backtest.ReadBook(ctx, o.Source, x.dataDir); err != nil {
 			return fmt.Errorf("read incidents of %s: %w (name others with --incidents)", cli.Printable(x.dataDir), err)
 		}
 	}
-	if before != nil {
-		if err := r.add("before", only(before, candidate)); err != nil {
-			return fmt.Errorf("spec in force: %w", err)
-		}
-	}
-	if err := r.add("after", candidate); err != nil {
-		return err
-	}
 	show := cli.Progress(x.Err)
-	r.progress = func(share float64) { show(share, "replayed") }
-	if err := r.run(ctx); err != nil {
-		return err
-	}
-	if err := r.found(x.dataDir); err != nil {
-		return err
-	}
-	proposals, err := r.propose(ctx)
+	o.Progress = func(share float64) { show(share, "replayed") }
+	out, err := backtest.Run(ctx, o)
 	if err != nil {
-		return err
-	}
-	out := r.result(given, notes)
-	for i := range out.Subjects {
-		if s := &out.Subjects[i]; s.Kind == kindSLO && s.After != nil {
-			s.After.Proposals = proposals[slo.ID(s.ID)]
-		}
+		return fmt.Errorf("%s: %w", cli.Printable(x.dataDir), err)
 	}
 	return x.print(out)
 }
 
 // runCheck compares the log with the engine that wrote it.
-func (x *command) runCheck(ctx context.Context, r *replay) (err error) {
+func (x *command) runCheck(ctx context.Context, o *backtest.Options) error {
 	if len(x.files) > 0 {
 		return cli.Usagef("--verify takes no -f: it replays the specs of the log")
 	}
-	if r.source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
+	source, err := engine.OpenLog(fsys.OS(), x.dataDir)
+	if err != nil {
 		return err
 	}
-	r.to = time.Now().UTC()
-	if err := r.checking(); err != nil {
-		return err
-	}
-	if err := r.run(ctx); err != nil {
-		return err
-	}
-	out := r.checked()
-	if out.Ticks == 0 {
-		return fmt.Errorf("the log of %s has no ticks: nothing was retained, or an earlier version wrote it",
-			cli.Printable(x.dataDir))
+	out, err := backtest.Verify(ctx, source, o.Interval, o.Alerts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cli.Printable(x.dataDir), err)
 	}
 	if x.Format == "json" {
 		err = x.Print(out, nil)
 	} else {
-		err = x.write(&page{Title: "Backtest", Lines: out.summary(), Notes: append(unobserved(out.Missing), out.Notes...)})
+		err = x.write(&page{Title: "Backtest", Lines: out.Summary(), Notes: append(unobserved(out.Missing), out.Notes...)})
 	}
 	if err == nil && out.Differences > 0 {
 		return cli.ErrFindings
@@ -176,20 +144,20 @@ func (x *command) runCheck(ctx context.Context, r *replay) (err error) {
 }
 
 // span reads the range.
-func (x *command) span(r *replay) (err error) {
+func (x *command) span(o *backtest.Options) (err error) {
 	now := time.Now().UTC()
-	if r.from, err = moment("--from", x.from, now); err != nil {
+	if o.From, err = moment("--from", x.from, now); err != nil {
 		return err
 	}
-	r.to = now
+	o.To = now
 	if x.to != "" {
-		if r.to, err = moment("--to", x.to, now); err != nil {
+		if o.To, err = moment("--to", x.to, now); err != nil {
 			return err
 		}
 	}
-	if r.to.Sub(r.from) < r.interval {
+	if o.To.Sub(o.From) < o.Interval {
 		return cli.Usagef("the range from %s to %s is empty: --to must be later than --from",
-			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
+			o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -211,7 +179,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 const maxIncidents = 16 << 20
 
 // given are the incidents of a file; nil without one.
-func (x *command) given() ([]Incident, error) {
+func (x *command) given() ([]backtest.Incident, error) {
 	if x.incidents == "" {
 		return nil, nil
 	}
@@ -219,7 +187,7 @@ func (x *command) given() ([]Incident, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read incidents: %w", err)
 	}
-	list := []Incident{}
+	list := []backtest.Incident{}
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w (want a JSON array of objects with id, service, slos, onset and end)",
 			cli.Printable(x.incidents), err)
@@ -246,7 +214,7 @@ func (x *command) inForce(ctx context.Context, source *retained.Source) (*spec.S
 		sp, err := x.before.Read(x.Streams)
 		return sp, nil, err
 	}
-	text, found, err := newestSpec(ctx, source)
+	text, found, err := backtest.NewestSpec(ctx, source)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -262,115 +230,4 @@ func (x *command) inForce(ctx context.Context, source *retained.Source) (*spec.S
 		return nil, nil, fmt.Errorf("spec in force, of the log: %w (name it with --before)", err)
 	}
 	return sp, nil, nil
-}
-
-// found refuses a range of which the log has nothing.
-func (r *replay) found(dir string) error {
-	format := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	if r.records == 0 {
-		return fmt.Errorf("the log of %s has no record from %s to %s (see log.retain in engine.yaml)", cli.Printable(dir),
-			format(r.from.Add(-r.history())), format(r.to))
-	}
-	if r.ticks == 0 {
-		return fmt.Errorf("the engine did not run from %s to %s: its log has records from %s to %s", format(r.from),
-			format(r.to), format(r.first), format(r.end))
-	}
-	return nil
-}
-
-// result rates what was replayed.
-func (r *replay) result(given []Incident, notes []string) *Result {
-	end := r.to
-	if last := r.end.Add(upGrace); last.Before(end) {
-		end = last
-	}
-	rate := rating{from: r.from, to: end, zone: r.zone, incidents: given}
-	if given == nil {
-		rate.incidents = ofBook(r.book.View(), r.from, end)
-	}
-	var before *lane
-	after := r.lanes[len(r.lanes)-1]
-	if len(r.lanes) > 1 {
-		before = r.lanes[0]
-	}
-	out := &Result{
-		From: r.from, To: end, Since: r.first, Records: r.records, Events: r.events, Ticks: r.ticks,
-		Down: (time.Duration(r.down) * r.interval).Seconds(), Incidents: rate.incidents, Missing: []string{}, Notes: notes,
-	}
-	if out.Incidents == nil {
-		out.Incidents = []Incident{}
-	}
-	out.Total, out.Subjects = rate.compare(before, after)
-	out.Missing = append(out.Missing, missing(r.gaps, r.moreGaps)...)
-	for _, what := range r.book.missing {
-		if !slices.Contains(out.Missing, what) {
-			out.Missing = append(out.Missing, what)
-		}
-	}
-	if n := r.broken + r.book.broken; n > 0 {
-		out.Missing = append(out.Missing, cli.Plural(int(n), "record")+" that cannot be read")
-	}
-	out.Notes = append(out.Notes, r.notes(after)...)
-	return out
-}
-
-// missing lists ranges of the log that could not be read.
-func missing(gaps []retained.Gap, more int) (out []string) {
-	for _, g := range gaps {
-		out = append(out, fmt.Sprintf("records %d to %d: %s", g.First, g.Next-1, g.Reason))
-	}
-	if more > 0 {
-		out = append(out, cli.Plural(more, "more range"))
-	}
-	return out
-}
-
-// notes say what was not replayed, and what cannot be compared.
-func (r *replay) notes(after *lane) (out []string) {
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if wanted := r.from.Add(-r.history()); r.first.After(wanted.Add(time.Hour)) {
-		add("The log begins at %s. Windows that begin earlier are unobserved before, see coverage.",
-			r.first.UTC().Format(time.RFC3339))
-	}
-	for _, s := range after.spec.Services {
-		if r.services[s.Name] == 0 {
-			add("The log has no event of service %s. It has events of: %s.", s.Name, strings.Join(r.some(), ", "))
-		}
-	}
-	for _, s := range after.spec.SLOs {
-		if after.seen[s.ID] == 0 && !s.Indicator.RulesOnly() && r.services[s.ID.Service()] > 0 {
-			add("%s matched none of the %d events of its service.", s.ID, r.services[s.ID.Service()])
-		}
-	}
-	if ids := after.uncounted(); len(ids) > 0 {
-		add("Not replayed, since they are on series of a Prometheus: %s.", strings.Join(ids, ", "))
-	}
-	var soon []string
-	for _, s := range after.spec.SLOs {
-		if s.Alerting.Soon.Within > 0 {
-			soon = append(soon, string(s.ID))
-		}
-	}
-	if len(soon) > 0 {
-		add("Not replayed, since forecasts are not in the log: %s of %s.", alerts.NameExhaustedSoon, strings.Join(soon, ", "))
-	}
-	add("Not replayed, since their inputs are not in the log: alerts on the engine itself.")
-	for _, l := range r.lanes {
-		if l.more > 0 {
-			add("%s: %d more alerts are neither listed nor rated.", l.name, l.more)
-		}
-	}
-	return out
-}
-
-// some are the first services of the log.
-func (r *replay) some() []string {
-	list := r.known()
-	if len(list) > 10 {
-		return append(list[:10:10], "...")
-	}
-	if len(list) == 0 {
-		return []string{"none"}
-	}
-	return list
 }

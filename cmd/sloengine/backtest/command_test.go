@@ -12,13 +12,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit/pastlog"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // outages writes two days of an order a second, all of which fail in two spans: at 10:00 of the first day for 20
@@ -26,7 +29,7 @@ import (
 func outages(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.start(began, load(t, shop))
+	w.start(began)
 	at := func(h, m int) time.Time { return began.Add(time.Duration(60*h+m) * time.Minute) }
 	for now := began.Add(10 * time.Second); now.Before(at(48, 0)); now = now.Add(10 * time.Second) {
 		e := &event.Event{Service: "shop", Type: "order", Time: now.Add(-time.Second), Count: 10}
@@ -34,12 +37,47 @@ func outages(t *testing.T) *world {
 			e.Outcome = event.Failure
 		}
 		e.Set("bank", "b")
-		w.event(e)
-		w.flush(now.Add(-time.Millisecond))
+		w.Event(e)
+		w.Flush(now.Add(-time.Millisecond))
 	}
-	w.beat(at(48, 0), record.BeatStop)
-	w.save()
+	w.Beat(at(48, 0), record.BeatStop)
+	require.NoError(t, w.Save())
 	return w
+}
+
+var began = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+
+// shop is the spec in force.
+var shop = func() string {
+	text, err := os.ReadFile("../../../alerts/backtest/testdata/shop.yaml")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}()
+
+// world is the log of an engine.
+type world struct {
+	*pastlog.Log
+	t   *testing.T
+	dir string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	var err error
+	w.Log, err = pastlog.New(w.dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	return w
+}
+
+func (w *world) start(at time.Time) {
+	w.t.Helper()
+	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(shop)}})
+	require.NoError(w.t, problems.Err())
+	require.NoError(w.t, w.Start(at, sp))
 }
 
 func run(t *testing.T, args ...string) (out string, err error) {
@@ -64,11 +102,11 @@ func TestBeforeAndAfter(t *testing.T) {
 	spec := file(t, "new.yaml", strings.Replace(shop, "objective: 99.5", "objective: 60", 1))
 	incidents := file(t, "incidents.json", `[{"id":"one","service":"shop","slos":["shop/checkout"],`+
 		`"onset":"2026-11-02T10:00:00Z","end":"2026-11-02T10:20:00Z"}]`)
-	args := []string{"-f", spec, "--data-dir", w.dir, "--from", began.Add(warmUp).Format(time.RFC3339), "--to",
+	args := []string{"-f", spec, "--data-dir", w.dir, "--from", began.Add(6 * time.Hour).Format(time.RFC3339), "--to",
 		began.Add(48 * time.Hour).Format(time.RFC3339), "--incidents", incidents}
 	out, err := run(t, append(args, "-o", "json")...)
 	require.NoError(t, err)
-	var r Result
+	var r backtest.Result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Equal(t, "shop/checkout", r.Subjects[0].ID)
 	before, after := r.Subjects[0].Before, r.Subjects[0].After
@@ -90,7 +128,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	require.InDelta(t, 2.0/7, before.Days[1].Coverage, 0.01, "of seven days two are in the log")
 	require.Contains(t, strings.Join(r.Notes, "\n"), "The log begins at 2026-11-02T00:00:00Z")
 	require.Empty(t, r.Missing)
-	require.Equal(t, []Proposal{
+	require.Equal(t, []backtest.Proposal{
 		{Objective: "60", Why: "less than a week was observed"}, {Objective: "80", Why: "less than a week was observed"},
 	}, after.Proposals, "two days tell too little of a quarter, and nothing is offered below 80%")
 
@@ -107,7 +145,7 @@ func TestBeforeAndAfter(t *testing.T) {
 // their numbers, with what records behind it say. Records before it are not applied again.
 func TestIncidentsOfTheEngine(t *testing.T) {
 	w := newWorld(t)
-	w.start(began, load(t, shop))
+	w.start(began)
 	at := func(h int) time.Time { return began.Add(time.Duration(h) * time.Hour) }
 	engine := incident.NewBook()
 	apply := func(when time.Time, logged bool, o incident.Operation) {
@@ -116,7 +154,7 @@ func TestIncidentsOfTheEngine(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, engine.Apply(when, payload))
 		if logged {
-			w.write(record.TypeIncident, when, payload)
+			w.Write(record.TypeIncident, when, payload)
 		}
 	}
 	opens := func(key string, when time.Time) incident.Operation {
@@ -125,9 +163,9 @@ func TestIncidentsOfTheEngine(t *testing.T) {
 	}
 	apply(at(1), false, opens("no record of it is retained", at(1)))
 	apply(at(7), true, opens("both have it", at(7)))
-	w.beat(at(7).Add(time.Second), record.BeatTick)
-	w.save()
-	parts := checkpoint.State{Seq: w.log.NextSeq() - 1, At: at(7).UnixNano()}
+	w.Beat(at(7).Add(time.Second), record.BeatTick)
+	require.NoError(t, w.Save())
+	parts := checkpoint.State{Seq: w.NextSeq() - 1, At: at(7).UnixNano()}
 	for _, p := range engine.Parts() {
 		parts.Parts = append(parts.Parts, checkpoint.Part{Name: p.Name, Changed: true, Data: p.Encode(nil)})
 	}
@@ -142,16 +180,16 @@ func TestIncidentsOfTheEngine(t *testing.T) {
 
 	apply(at(8), true, opens("behind the checkpoint", at(8)))
 	apply(at(9), true, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0001", By: "ann"})
-	w.beat(at(9).Add(time.Second), record.BeatTick)
+	w.Beat(at(9).Add(time.Second), record.BeatTick)
 	// After the range, but known now.
 	apply(at(12), true, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0002", By: "ann"})
-	w.beat(at(12).Add(time.Second), record.BeatStop)
-	w.save()
+	w.Beat(at(12).Add(time.Second), record.BeatStop)
+	require.NoError(t, w.Save())
 
 	out, err := run(t, "-f", file(t, "new.yaml", shop), "--data-dir", w.dir, "--from", at(6).Format(time.RFC3339), "--to",
 		at(10).Format(time.RFC3339), "-o", "json")
 	require.NoError(t, err)
-	var r Result
+	var r backtest.Result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Empty(t, r.Missing)
 	got := map[string][]any{}
@@ -166,6 +204,25 @@ func TestIncidentsOfTheEngine(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, checkpoint.Dir, "pack-0000000000000001")))
 	_, err = run(t, "-f", file(t, "new.yaml", shop), "--data-dir", w.dir, "--from", at(6).Format(time.RFC3339))
 	require.ErrorContains(t, err, "(name others with --incidents)")
+}
+
+// TestVerify: a log without ticks, and what a check takes.
+func TestVerify(t *testing.T) {
+	w := outages(t)
+	_, err := run(t, "--verify", "--data-dir", w.dir)
+	require.ErrorContains(t, err, "has no ticks")
+	_, err = run(t, "--verify", "-f", "x.yaml", "--data-dir", w.dir)
+	require.ErrorContains(t, err, "takes no -f")
+
+	for i := range 3 {
+		now := w.Last.Add(10 * time.Second)
+		tick := record.Tick{Time: now.UnixNano(), Folded: w.NextSeq() - 1, States: uint32(i), Started: i == 0}
+		w.Write(record.TypeTicks, now.Add(time.Millisecond), tick.Append(nil))
+		require.NoError(t, w.Save())
+	}
+	out, err := run(t, "--verify", "--data-dir", w.dir)
+	require.ErrorIs(t, err, cli.ErrFindings)
+	require.Contains(t, out, "3 ticks compared, ")
 }
 
 func TestBadInput(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -27,7 +28,7 @@ type page struct {
 	Notes  []string
 }
 
-func (x *command) print(r *Result) error {
+func (x *command) print(r *backtest.Result) error {
 	if x.Format == "json" {
 		return x.Print(r, nil)
 	}
@@ -44,10 +45,10 @@ func (x *command) write(p *page) error {
 	return p.text(x.Out)
 }
 
-func newPage(r *Result) *page {
+func newPage(r *backtest.Result) *page {
 	p := &page{Title: "Backtest"}
-	p.Lines = append(p.Lines, fmt.Sprintf("From %s to %s: %s, %d evaluations of each spec.", timeText(r.From),
-		timeText(r.To), cli.Plural(int(r.Events), "event"), r.Ticks))
+	p.Lines = append(p.Lines, fmt.Sprintf("From %s to %s: %s, %d evaluations of each spec.", backtest.TimeText(r.From),
+		backtest.TimeText(r.To), cli.Plural(int(r.Events), "event"), r.Ticks))
 	if r.Down > 0 {
 		p.Lines = append(p.Lines, fmt.Sprintf(
 			"The engine was down for %s of it, or nothing is retained: no alert was evaluated.",
@@ -56,7 +57,7 @@ func newPage(r *Result) *page {
 	p.Tables = append(p.Tables, scoreTable("All", r.Total))
 	for _, s := range r.Subjects {
 		title := s.ID
-		if s.Kind != kindSLO {
+		if s.Kind != backtest.KindSLO {
 			title = s.Kind + " " + s.ID
 		}
 		p.Tables = append(p.Tables, scoreTable(title, s.Pair))
@@ -73,7 +74,8 @@ func newPage(r *Result) *page {
 	if len(r.Incidents) > 0 {
 		t := table{Title: "Incidents", Header: []string{"ID", "SERVICE", "SLOS", "ONSET", "END"}}
 		for _, i := range r.Incidents {
-			t.Rows = append(t.Rows, []string{i.ID, i.Service, strings.Join(i.SLOs, ", "), timeText(i.Onset), endText(i.End)})
+			t.Rows = append(t.Rows, []string{i.ID, i.Service, strings.Join(i.SLOs, ", "),
+				backtest.TimeText(i.Onset), endText(i.End)})
 		}
 		p.Tables = append(p.Tables, t)
 	}
@@ -89,11 +91,11 @@ func unobserved(missing []string) (notes []string) {
 }
 
 // scoreTable has a row for each figure, and the two specs side by side.
-func scoreTable(title string, pair Pair) table {
+func scoreTable(title string, pair backtest.Pair) table {
 	t := table{Title: title, Header: []string{"", "BEFORE", "AFTER"}}
-	row := func(name string, of func(*Side) string) {
+	row := func(name string, of func(*backtest.Side) string) {
 		cells := []string{name}
-		for _, s := range []*Side{pair.Before, pair.After} {
+		for _, s := range []*backtest.Side{pair.Before, pair.After} {
 			if s == nil {
 				cells = append(cells, "-")
 			} else {
@@ -103,25 +105,25 @@ func scoreTable(title string, pair Pair) table {
 		t.Rows = append(t.Rows, cells)
 	}
 	if s := pair.After; s != nil && s.Objective != "" || pair.Before != nil && pair.Before.Objective != "" {
-		row("objective", func(s *Side) string { return s.Objective + "% over " + s.Window })
+		row("objective", func(s *backtest.Side) string { return s.Objective + "% over " + s.Window })
 	}
-	row("pages", func(s *Side) string { return fmt.Sprint(s.Score.Pages) })
-	row("pages per week", func(s *Side) string { return fmt.Sprintf("%.1f", s.Score.PagesPerWeek) })
-	row("pages at night", func(s *Side) string { return fmt.Sprint(s.Score.NightPages) })
-	row("tickets", func(s *Side) string { return fmt.Sprint(s.Score.Tickets) })
-	row("precision", func(s *Side) string { return cli.Decimal(s.Score.Precision, 2) })
-	row("recall", func(s *Side) string {
+	row("pages", func(s *backtest.Side) string { return fmt.Sprint(s.Score.Pages) })
+	row("pages per week", func(s *backtest.Side) string { return fmt.Sprintf("%.1f", s.Score.PagesPerWeek) })
+	row("pages at night", func(s *backtest.Side) string { return fmt.Sprint(s.Score.NightPages) })
+	row("tickets", func(s *backtest.Side) string { return fmt.Sprint(s.Score.Tickets) })
+	row("precision", func(s *backtest.Side) string { return cli.Decimal(s.Score.Precision, 2) })
+	row("recall", func(s *backtest.Side) string {
 		return fmt.Sprintf("%s (%d of %d)", cli.Decimal(s.Score.Recall, 2), s.Score.Found, s.Score.Incidents)
 	})
-	row("median detection", func(s *Side) string { return secondsText(s.Score.Detection) })
-	row("median reset", func(s *Side) string { return secondsText(s.Score.Reset) })
+	row("median detection", func(s *backtest.Side) string { return secondsText(s.Score.Detection) })
+	row("median reset", func(s *backtest.Side) string { return secondsText(s.Score.Reset) })
 	return t
 }
 
 // dayTable has the budgets by day, with coverage where less than the whole window was observed.
-func dayTable(title string, pair Pair) table {
+func dayTable(title string, pair backtest.Pair) table {
 	t := table{Title: title + ": error budget left", Header: []string{"DAY", "BEFORE", "AFTER"}}
-	cell := func(s *Side, date string) string {
+	cell := func(s *backtest.Side, date string) string {
 		if s == nil {
 			return "-"
 		}
@@ -141,7 +143,7 @@ func dayTable(title string, pair Pair) table {
 		return "-"
 	}
 	seen := map[string]bool{}
-	for _, s := range []*Side{pair.After, pair.Before} {
+	for _, s := range []*backtest.Side{pair.After, pair.Before} {
 		if s == nil {
 			continue
 		}
@@ -155,7 +157,7 @@ func dayTable(title string, pair Pair) table {
 	return t
 }
 
-func proposalTable(title string, pair Pair) table {
+func proposalTable(title string, pair backtest.Pair) table {
 	t := table{Title: title + ": chance of an exhausted budget within a quarter", Header: []string{"OBJECTIVE", "CHANCE"}}
 	if pair.After == nil {
 		return t
@@ -166,10 +168,10 @@ func proposalTable(title string, pair Pair) table {
 	return t
 }
 
-func alertTable(title string, pair Pair) table {
+func alertTable(title string, pair backtest.Pair) table {
 	t := table{Title: title + ": alerts",
 		Header: []string{"SPEC", "ALERT", "SEVERITY", "GROUP", "START", "END", "INCIDENT"}}
-	for i, s := range []*Side{pair.Before, pair.After} {
+	for i, s := range []*backtest.Side{pair.Before, pair.After} {
 		if s == nil {
 			continue
 		}
@@ -178,7 +180,7 @@ func alertTable(title string, pair Pair) table {
 			if a.Page {
 				severity = "page"
 			}
-			start := timeText(a.Start)
+			start := backtest.TimeText(a.Start)
 			if a.Before {
 				start = "before"
 			}
@@ -190,13 +192,11 @@ func alertTable(title string, pair Pair) table {
 	return t
 }
 
-func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
-
 func endText(t *time.Time) string {
 	if t == nil {
 		return "ongoing"
 	}
-	return timeText(*t)
+	return backtest.TimeText(*t)
 }
 
 func secondsText(s *float64) string {

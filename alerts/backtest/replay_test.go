@@ -17,31 +17,6 @@ import (
 	"github.com/sloengine/sloengine/sla"
 )
 
-const shop = `version: sloengine/v1
-service: shop
-slos:
-  - name: checkout
-    objective: 99.5
-    window: 7d
-    group_by: [bank]
-    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
-  - name: latency
-    objective: 95
-    window: 7d
-    indicator: {latency: {valid: '{type="order"}', threshold: 1s}}
-  - name: minutes
-    objective: 99
-    window: 7d
-    budgeting: {timeslices: {slice: 1m, target: 95}}
-    indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
-slas:
-  - name: gold
-    window: 7d
-    score: attainment
-    components: {latency: {slo: latency, weight: 1}, minutes: {slo: minutes, weight: 1}}
-    alerts: {warning: 95, critical: 90, catalogue: [latency, recovery]}
-`
-
 // statesOf are the alerts of a machine, to be compared.
 func statesOf(m *state.Machine) string {
 	v := m.View()
@@ -71,7 +46,7 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 		days = 7
 	}
 	const interval = 10 * time.Second
-	sp := load(t, shop)
+	sp := load(t, shop(t))
 	w, rng := newWorld(t), rand.New(rand.NewPCG(1, 2))
 	w.engine(sp)
 	w.start(began, sp)
@@ -85,14 +60,14 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 		}
 		switch rng.IntN(4000) {
 		case 0: // a restart
-			w.beat(now.Add(-time.Second), record.BeatStop)
+			w.Beat(now.Add(-time.Second), record.BeatStop)
 			now = now.Add(time.Duration(1+rng.IntN(60)) * interval)
 			w.engine(sp)
 			w.start(now.Add(-5*time.Second), sp)
 		case 1: // a kill, and some minutes until somebody starts it again
 			// The log does not tell within how many seconds of its last record a kill came: here after the last tick that
 			// the record allows for.
-			for ; now.Sub(w.last) <= upGrace; now = now.Add(interval) {
+			for ; now.Sub(w.Last) <= upGrace; now = now.Add(interval) {
 				w.tick(now)
 				seen[now] = statesOf(w.machine)
 			}
@@ -118,11 +93,11 @@ func TestReplayEqualsTheEngine(t *testing.T) {
 			if rng.Float64() < slow {
 				e.Duration = 3 * time.Second
 			}
-			w.event(e)
+			w.Event(e)
 		}
-		w.flush(now.Add(-time.Duration(1+rng.IntN(900)) * time.Millisecond))
-		if now.Sub(w.last) >= interval-time.Second {
-			w.beat(now.Add(-time.Millisecond), record.BeatTick)
+		w.Flush(now.Add(-time.Duration(1+rng.IntN(900)) * time.Millisecond))
+		if now.Sub(w.Last) >= interval-time.Second {
+			w.Beat(now.Add(-time.Millisecond), record.BeatTick)
 		}
 		w.tick(now)
 		seen[now] = statesOf(w.machine)

@@ -31,9 +31,9 @@ func BenchmarkReplay(b *testing.B) {
 				e.Outcome = event.Failure
 			}
 			e.Set("step", fmt.Sprintf("s%d", i%50))
-			w.event(&e)
+			w.Event(&e)
 		}
-		w.flush(now.Add(-time.Millisecond))
+		w.Flush(now.Add(-time.Millisecond))
 	}
 	b.ResetTimer()
 	for b.Loop() {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -117,7 +116,7 @@ func (c *check) compare(r *replay, t *record.Tick, late bool) {
 	c.First = &Difference{Time: time.Unix(0, t.Time).UTC(), Record: t.Folded, Alerts: []string{}}
 	for _, a := range m.View().Active {
 		c.First.Alerts = append(c.First.Alerts,
-			fmt.Sprintf("%s %s %s since %s", a.Name, a.SLO, a.State, timeText(a.ActiveSince)))
+			fmt.Sprintf("%s %s %s since %s", a.Name, a.SLO, a.State, TimeText(a.ActiveSince)))
 	}
 }
 
@@ -130,27 +129,27 @@ func (r *replay) checked() *Checked {
 	note := func(format string, args ...any) { out.Notes = append(out.Notes, fmt.Sprintf(format, args...)) }
 	if n := out.Ticks - out.Compared; n > 0 {
 		note("%s not compared: their windows begin before the oldest record or before counts were rebuilt, or the log could "+
-			"not be written in time.", cli.Plural(n, "tick"))
+			"not be written in time.", plural(n, "tick"))
 	}
 	if r.broken > 0 {
-		note("%s refused, as by the engine, or cannot be read.", cli.Plural(int(r.broken), "record"))
+		note("%s refused, as by the engine, or cannot be read.", plural(int(r.broken), "record"))
 	}
 	return out
 }
 
-// summary is the outcome in a line, and the first difference.
-func (c *Checked) summary() (lines []string) {
-	lines = append(lines, fmt.Sprintf("%s compared, %s.", cli.Plural(c.Compared, "tick"),
-		cli.Plural(c.Differences, "difference")),
-		fmt.Sprintf("From %s to %s: %s, %s of the engine.", timeText(c.From), timeText(c.To),
-			cli.Plural(int(c.Events), "event"), cli.Plural(c.Processes, "start")))
+// Summary is the outcome in a line, and the first difference.
+func (c *Checked) Summary() (lines []string) {
+	lines = append(lines, fmt.Sprintf("%s compared, %s.", plural(c.Compared, "tick"),
+		plural(c.Differences, "difference")),
+		fmt.Sprintf("From %s to %s: %s, %s of the engine.", TimeText(c.From), TimeText(c.To),
+			plural(int(c.Events), "event"), plural(c.Processes, "start")))
 	if c.Refused > 0 {
 		lines = append(lines, fmt.Sprintf("The engine did not make %s, since its clock could not be believed.",
-			cli.Plural(int(c.Refused), "tick")))
+			plural(int(c.Refused), "tick")))
 	}
 	if d := c.First; d != nil {
 		lines = append(lines, fmt.Sprintf("The first difference is at %s, behind record %d. The replay has these alerts: %s.",
-			timeText(d.Time), d.Record, cmp.Or(strings.Join(d.Alerts, ", "), "none")))
+			TimeText(d.Time), d.Record, cmp.Or(strings.Join(d.Alerts, ", "), "none")))
 	}
 	return lines
 }

@@ -45,15 +45,15 @@ slos:
 				if !now.Before(begin.Add(step)) && now.Before(end.Add(step)) {
 					bad := e
 					bad.Outcome, bad.Count = event.Failure, uint32(c.ratio*each)
-					w.event(&bad)
+					w.Event(&bad)
 					e.Count -= bad.Count
 				}
 				if e.Count > 0 {
-					w.event(&e)
+					w.Event(&e)
 				}
-				w.flush(now.Add(-time.Millisecond))
+				w.Flush(now.Add(-time.Millisecond))
 			}
-			w.beat(stop, record.BeatStop)
+			w.Beat(stop, record.BeatStop)
 			r := w.replay(begin.Add(-time.Hour), stop, sp)
 			require.NoError(t, r.run(t.Context()))
 			for page, want := range map[bool][2]time.Duration{true: {c.pageDetect, c.pageReset},

@@ -14,34 +14,35 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// book is the engine's book of incidents as it is now: that of the newest checkpoint, and the records behind it. A
+// Book is the engine's book of incidents as it is now: that of the newest checkpoint, and the records behind it. A
 // replay of the retained records would lack incidents that are older, count those of a month from 1, and so miss what
 // people wrote about them.
-type book struct {
-	*incident.Book
-	broken  uint64 // records that could not be applied
-	missing []string
+type Book struct {
+	View    *incident.View
+	Broken  uint64 // records that could not be applied
+	Missing []string
 }
 
-// readBook reads the book of a data folder, beside an engine that may be running.
-func readBook(ctx context.Context, source *retained.Source, dir string) (book, error) {
+// ReadBook reads the book of a data folder, beside an engine that may be running.
+func ReadBook(ctx context.Context, source *retained.Source, dir string) (Book, error) {
 	files := checkpoint.New(checkpoint.Options{FS: fsys.OS(), DataDir: dir})
 	for last := uint64(0); ; {
 		seq, parts, err := files.ReadParts(incident.IsPart)
 		if err != nil {
-			return book{}, err
+			return Book{}, err
 		}
-		b := book{Book: incident.NewBook()}
+		b, all := Book{}, incident.NewBook()
 		for _, p := range parts {
-			if err := b.RestorePart(p.Name, p.Data); err != nil {
+			if err := all.RestorePart(p.Name, p.Data); err != nil {
 				return b, err
 			}
 		}
-		if err := b.FinishRestore(); err != nil {
+		if err := all.FinishRestore(); err != nil {
 			return b, err
 		}
-		gone, err := b.follow(ctx, source, seq+1)
+		gone, err := b.follow(ctx, all, source, seq+1)
 		if err != nil || !gone || seq == last {
+			b.View = all.View()
 			return b, err
 		}
 		last = seq // the engine has deleted records: there must be a newer checkpoint
@@ -49,7 +50,8 @@ func readBook(ctx context.Context, source *retained.Source, dir string) (book, e
 }
 
 // follow applies the records from a number on. gone reports that the first of them are not there.
-func (b *book) follow(ctx context.Context, source *retained.Source, from uint64) (gone bool, err error) {
+func (b *Book) follow(
+	ctx context.Context, all *incident.Book, source *retained.Source, from uint64) (gone bool, err error) {
 	reader, err := source.NewReader(retained.Query{From: from})
 	if err != nil {
 		return false, err
@@ -68,12 +70,12 @@ func (b *book) follow(ctx context.Context, source *retained.Source, from uint64)
 			break
 		}
 		at := time.Unix(0, rec.Time).UTC()
-		b.Advance(at)
-		if rec.Type == record.TypeIncident && b.Apply(at, rec.Payload) != nil {
-			b.broken++
+		all.Advance(at)
+		if rec.Type == record.TypeIncident && all.Apply(at, rec.Payload) != nil {
+			b.Broken++
 		}
 	}
 	gaps, more := reader.Gaps()
-	b.missing = missing(gaps, more)
+	b.Missing = missing(gaps, more)
 	return len(gaps) > 0 && gaps[0].First == from, nil
 }

@@ -50,10 +50,13 @@ type replay struct {
 	progress func(share float64)
 	step     func(*lane, *sla.Report) // sees every report after its alerts; nil: nothing does
 	check    *check                   // compares with the engine; nil: nothing does
+	own      bool                     // see Options.Own
+	share    float64                  // of a core
+	worked   time.Time                // since then, without a rest
 
 	lanes    []*lane
 	tallies  []*tally
-	book     book              // of the incidents to rate alerts against; empty if others are given
+	book     Book              // of the incidents to rate alerts against; empty if others are given
 	services map[string]uint64 // events of each service in the log
 	last     string            // service of the last event
 	count    uint64            // of its events, not yet in services
@@ -86,6 +89,7 @@ type lane struct {
 	eval    *evaluator.Evaluator
 	machine *state.Machine
 	days    map[string][]Day
+	hours   map[string][]Day  // with Options.Own
 	seen    map[slo.ID]uint64 // valid events, as of the last report
 	firing  map[string]int    // into alerts, by fingerprint
 	alerts  []Alert
@@ -115,7 +119,8 @@ func (r *replay) add(name string, sp *spec.Spec) error {
 }
 
 func newLane(name string, sp *spec.Spec) *lane {
-	return &lane{name: name, spec: sp, days: map[string][]Day{}, seen: map[slo.ID]uint64{}, firing: map[string]int{}}
+	return &lane{name: name, spec: sp, days: map[string][]Day{}, hours: map[string][]Day{},
+		seen: map[slo.ID]uint64{}, firing: map[string]int{}}
 }
 
 // start prepares the evaluator and the alerts of a lane.
@@ -223,11 +228,16 @@ func (r *replay) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	f := feed{next: reader.Next}
+	f := feed{next: reader.Next, most: maxAheadBytes}
+	if r.share > 0 {
+		f.most = ownAheadBytes
+	}
 	up, ticking := true, false
 	for {
-		if r.records&1023 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if r.records&1023 == 0 {
+			if err := r.rest(ctx); err != nil {
+				return err
+			}
 		}
 		e, ticks, late, ok, err := f.pull()
 		if err != nil {
@@ -385,10 +395,32 @@ func (r *replay) tick(ctx context.Context, now time.Time) error {
 	if !now.Before(r.from) {
 		r.ticks++
 	}
-	if r.progress != nil && r.ticks%1000 == 0 {
+	if r.progress != nil && r.ticks%200 == 0 {
 		r.progress(float64(now.Sub(r.from)) / float64(r.to.Sub(r.from)))
 	}
-	return nil
+	return r.rest(ctx)
+}
+
+// workFor is how long a replay works before it rests.
+const workFor = 20 * time.Millisecond
+
+// rest leaves the rest of a core to others, and returns the error of ctx.
+func (r *replay) rest(ctx context.Context) error {
+	if r.share <= 0 || r.share >= 1 {
+		return ctx.Err()
+	}
+	worked := time.Since(r.worked)
+	if worked < workFor {
+		return ctx.Err()
+	}
+	if !r.worked.IsZero() {
+		select {
+		case <-time.After(time.Duration(float64(worked) * (1 - r.share) / r.share)):
+		case <-ctx.Done():
+		}
+	}
+	r.worked = time.Now()
+	return ctx.Err()
 }
 
 // take steps the alerts of a spec, and remembers what they did and, once a day, the budgets.
@@ -415,22 +447,30 @@ func (l *lane) take(r *replay, report *sla.Report) {
 	if report.Time.Before(r.from) {
 		return
 	}
-	day := report.Time.In(r.zone).Format(time.DateOnly)
+	day, hour := report.Time.In(r.zone).Format(time.DateOnly), report.Time.UTC().Format("2006-01-02T15")
 	clear(l.seen)
 	for i := range report.SLOs {
 		x := &report.SLOs[i]
-		id := string(x.SLO.ID)
 		l.seen[x.SLO.ID] += x.Total.Valid() + x.Backfilled.Valid()
 		if x.Informative {
 			continue
 		}
-		list := l.days[id]
-		switch n := len(list) - 1; {
-		case n < 0 || list[n].Date != day:
-			l.days[id] = append(list, newDay(day, report.Time, x))
-		case list[n].at.Before(report.Time) || worse(x, &list[n]): // the last report of a day, of its worst group
-			list[n] = newDay(day, report.Time, x)
+		keepLast(l.days, day, report.Time, x)
+		if r.own {
+			keepLast(l.hours, hour, report.Time, x)
 		}
+	}
+}
+
+// keepLast keeps the last report of a time, of the worst group.
+func keepLast(all map[string][]Day, date string, at time.Time, x *sla.SLOReport) {
+	id := string(x.SLO.ID)
+	list := all[id]
+	switch n := len(list) - 1; {
+	case n < 0 || list[n].Date != date:
+		all[id] = append(list, newDay(date, at, x))
+	case list[n].At.Before(at) || worse(x, &list[n]):
+		list[n] = newDay(date, at, x)
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// newestSpec finds the spec in the last config record of a log; "" if it has no whole spec. It is not found if the log
+// NewestSpec finds the spec in the last config record of a log; "" if it has no whole spec. It is not found if the log
 // has no config record.
-func newestSpec(ctx context.Context, source *retained.Source) (text string, found bool, err error) {
+func NewestSpec(ctx context.Context, source *retained.Source) (text string, found bool, err error) {
 	rule, next, err := source.LastRule()
 	if err != nil {
 		return "", false, err

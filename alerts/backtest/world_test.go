@@ -1,10 +1,8 @@
 package backtest
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"path/filepath"
+	"os"
 	"testing"
 	"time"
 
@@ -15,9 +13,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
-	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit/pastlog"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -26,6 +23,14 @@ import (
 )
 
 var began = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+
+// shop reads the spec that tests of backtests share.
+func shop(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/shop.yaml")
+	require.NoError(t, err)
+	return string(text)
+}
 
 func load(t testing.TB, text string) *spec.Spec {
 	t.Helper()
@@ -36,14 +41,9 @@ func load(t testing.TB, text string) *spec.Spec {
 
 // world writes the log of an engine, and can be that engine.
 type world struct {
-	t     testing.TB
-	dir   string
-	log   *wal.Log
-	batch []byte
-	count int
-	last  time.Time // of the last record
-
-	pending []wal.Pending // one sync for many
+	*pastlog.Log
+	t   testing.TB
+	dir string
 
 	// nil without an engine
 	state   *counting.FoldState
@@ -55,61 +55,26 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
-	require.NoError(t, engine.DataFormat.Mark(fsys.OS(), w.dir))
 	var err error
-	w.log, err = wal.Open(wal.Options{FS: fsys.OS(), Dir: filepath.Join(w.dir, engine.LogDir), RuleType: record.TypeConfig})
+	w.Log, err = pastlog.New(w.dir)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, w.log.Close()) })
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	w.Wrote = func(r *wal.Record) {
+		if w.state != nil {
+			require.NoError(t, w.state.Apply(*r, func(int, []byte, string) { w.refused++ }))
+		}
+	}
 	return w
 }
 
-func (w *world) write(typ byte, at time.Time, payload []byte) {
-	w.t.Helper()
-	w.pending = append(w.pending, wal.Pending{Time: at.UnixNano(), Type: typ, Payload: bytes.Clone(payload)})
-	if len(w.pending) >= 500 {
-		w.save()
-	}
-	w.last = at
-	if w.state != nil {
-		err := w.state.Apply(wal.Record{Type: typ, Time: at.UnixNano(), Payload: payload},
-			func(int, []byte, string) { w.refused++ })
-		require.NoError(w.t, err)
-	}
-}
-
-// save appends what was written to the log.
 func (w *world) save() {
 	w.t.Helper()
-	require.NoError(w.t, w.log.Append(w.pending))
-	w.pending = w.pending[:0]
+	require.NoError(w.t, w.Save())
 }
 
-func (w *world) beat(at time.Time, b record.Beat) { w.write(record.TypeHeartbeat, at, []byte{byte(b)}) }
-
-// start is the first record of an engine, and its spec.
 func (w *world) start(at time.Time, sp *spec.Spec) {
 	w.t.Helper()
-	w.beat(at, record.BeatStart)
-	cfg, err := evaluator.Compile(counting.Inputs(sp))
-	require.NoError(w.t, err)
-	payload, err := counting.EncodeConfig(cfg, spec.Encode(sp))
-	require.NoError(w.t, err)
-	w.write(record.TypeConfig, at, payload)
-}
-
-// event adds an event to the next record of flush.
-func (w *world) event(e *event.Event) {
-	w.batch = event.AppendBinary(w.batch, e)
-	w.count++
-}
-
-func (w *world) flush(at time.Time) {
-	if w.count == 0 {
-		return
-	}
-	head := append(binary.AppendUvarint(nil, uint64(w.count)), 0)
-	w.write(record.TypeEvents, at, append(head, w.batch...))
-	w.batch, w.count = w.batch[:0], 0
+	require.NoError(w.t, w.Start(at, sp))
 }
 
 // engine makes the world evaluate as an engine does. States of alerts survive restarts.

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // Night is from 22:00 to 07:00.
@@ -53,23 +54,24 @@ type Side struct {
 	Window    string  `json:"window,omitempty"`
 	Score     Score   `json:"score"`
 	Days      []Day   `json:"days"` // the error budget at the end of each day
+	Hours     []Day   `json:"-"`    // with Options.Own
 	Alerts    []Alert `json:"alerts"`
 	// Proposals are the objective of the candidate and its neighbors.
 	Proposals []Proposal `json:"proposals,omitempty"`
 }
 
-// Day is the error budget of the worst group of an SLO at the end of a day.
+// Day is the error budget of the worst group of an SLO at the end of a day, or of an hour.
 type Day struct {
 	Date      string    `json:"date"`
 	Remaining *float64  `json:"remaining"` // null: no event was valid
 	Coverage  float64   `json:"coverage"`  // share of the window that was observed
 	Group     slo.Group `json:"group,omitempty"`
 
-	at time.Time
+	At time.Time `json:"-"`
 }
 
 func newDay(date string, at time.Time, x *sla.SLOReport) Day {
-	d := Day{Date: date, at: at, Coverage: x.Coverage, Group: x.Group}
+	d := Day{Date: date, At: at, Coverage: x.Coverage, Group: x.Group}
 	if x.Budget.HasData {
 		left := x.Budget.Remaining // a copy, so that the report can be freed
 		d.Remaining = &left
@@ -103,20 +105,20 @@ func newAlert(a *state.Alert, at, from time.Time) Alert {
 	}
 	switch {
 	case a.SLO != "":
-		x.kind, x.subject = kindSLO, string(a.SLO)
+		x.kind, x.subject = KindSLO, string(a.SLO)
 		x.service = a.SLO.Service()
 	case a.Agreement != "":
-		x.kind, x.subject = kindAgreement, a.Service+"/"+a.Agreement
+		x.kind, x.subject = KindAgreement, a.Service+"/"+a.Agreement
 	default:
-		x.kind, x.subject = kindService, a.Service
+		x.kind, x.subject = KindService, a.Service
 	}
 	return x
 }
 
 const (
-	kindSLO       = "slo"
-	kindAgreement = "agreement"
-	kindService   = "service"
+	KindSLO       = "slo"
+	KindAgreement = "agreement"
+	KindService   = "service"
 )
 
 // Score rates the alerts of a spec against incidents.
@@ -144,8 +146,15 @@ type Incident struct {
 }
 
 // ofBook are the incidents to rate pages against: critical ones and those that a person opened.
-func ofBook(v *incident.View, from, to time.Time) (out []Incident) {
-	for _, inc := range v.Between(from, to) {
+func (r *replay) ofBook(to time.Time) (out []Incident) {
+	if r.book.View == nil {
+		return nil
+	}
+	after := r.lanes[len(r.lanes)-1].spec
+	for _, inc := range r.book.View.Between(r.from, to) {
+		if r.own && !slices.ContainsFunc(after.Services, func(s spec.Service) bool { return s.Name == inc.Service }) {
+			continue
+		}
 		if inc.Engine() || inc.Severity != incident.Critical && inc.Automated {
 			continue
 		}
@@ -168,7 +177,7 @@ func (i *Incident) concerns(kind, subject, service string) bool {
 	if i.Service != "" && i.Service != service {
 		return false
 	}
-	return kind != kindSLO || len(i.SLOs) == 0 || slices.Contains(i.SLOs, subject)
+	return kind != KindSLO || len(i.SLOs) == 0 || slices.Contains(i.SLOs, subject)
 }
 
 // meets reports whether an alert fired during an incident, or so soon after it that it would have joined it.
@@ -282,8 +291,9 @@ func (r *rating) sides(l *lane) (total *Side, subjects map[subjectKey]*Side) {
 		if s.Indicator.RulesOnly() {
 			continue
 		}
-		subjects[subjectKey{kindSLO, string(s.ID)}] = &Side{
+		subjects[subjectKey{KindSLO, string(s.ID)}] = &Side{
 			Objective: s.Objective.Percent(), Window: s.Window.String(), Days: l.days[string(s.ID)],
+			Hours: l.hours[string(s.ID)],
 		}
 	}
 	all := l.alerts
@@ -327,7 +337,7 @@ func (r *rating) compare(before, after *lane) (total Pair, subjects []Subject) {
 		p.After = s
 		pairs[key] = p
 	}
-	order := []string{kindSLO, kindAgreement, kindService}
+	order := []string{KindSLO, KindAgreement, KindService}
 	for _, key := range slices.SortedFunc(maps.Keys(pairs), func(a, b subjectKey) int {
 		if a.kind != b.kind {
 			return slices.Index(order, a.kind) - slices.Index(order, b.kind)

@@ -12,12 +12,15 @@ import (
 // the log could not be written.
 const (
 	maxAheadBytes = 256 << 20
+	ownAheadBytes = 16 << 20 // within an engine
 	maxAhead      = 2 * time.Minute
 )
 
 // feed gives records together with the ticks of the engine between them.
 type feed struct {
 	next func(*wal.Record) (bool, error)
+
+	most int // bytes to read ahead
 
 	ahead []entry
 	bytes int
@@ -75,7 +78,7 @@ func (f *feed) sure() bool {
 		return false
 	}
 	first, last := &f.ahead[0], &f.ahead[len(f.ahead)-1]
-	return first.Seq < f.known || f.bytes > maxAheadBytes || last.Time-first.Time > int64(maxAhead)
+	return first.Seq < f.known || f.bytes > f.most || last.Time-first.Time > int64(maxAhead)
 }
 
 func (f *feed) read() error {
