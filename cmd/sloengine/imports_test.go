@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"reliability/redisconn":   {"reliability/retry"},
 	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch",
 		"reliability/redisconn", "reliability/retry"},
-	"ingest/sink":    {"ingest/event", "reliability/*"},
+	"ingest/sink":    {"ingest/event", "ingest/parquet", "reliability/*"},
 	"ingest/parquet": {"ingest/event", "reliability/fsys"},
 	"ingest": {"ingest/counter", "ingest/deadletter", "ingest/event", "ingest/engine", "ingest/mapping",
 		"ingest/otlp", "ingest/otlp/otlpwire", "ingest/rejects", "ingest/servicebudget", "ingest/source/series",

@@ -154,6 +154,20 @@ func (w *Writer) Written() (rows int64, files int) { return w.rows, w.files }
 
 // Write adds an event, whose bytes it copies. An error is of a file, of which nothing is left.
 func (w *Writer) Write(r *Row) error {
+	p := w.Hold(r)
+	if p.size() < min(partBytes, w.most) && w.bytes < w.most {
+		return nil
+	}
+	for _, x := range w.parts {
+		if x.size() > p.size() {
+			p = x
+		}
+	}
+	return w.flush(p)
+}
+
+// Hold adds an event, whose bytes it copies, and writes nothing.
+func (w *Writer) Hold(r *Row) *part {
 	day := r.Event.Time / int64(24*time.Hour)
 	if r.Event.Time%int64(24*time.Hour) < 0 {
 		day--
@@ -171,25 +185,29 @@ func (w *Writer) Write(r *Row) error {
 	p.rows = append(p.rows, at)
 	p.events = append(p.events, r.Binary...)
 	w.bytes += placeBytes + len(r.Binary)
-	if p.size() < min(partBytes, w.most) && w.bytes < w.most {
-		return nil
-	}
-	for _, x := range w.parts {
-		if x.size() > p.size() {
-			p = x
-		}
-	}
-	return w.flush(p)
+	return p
+}
+
+// Held are the bytes and the folders of the events that are held.
+func (w *Writer) Held() (bytes, folders int) { return w.bytes, len(w.parts) }
+
+// Drop forgets what is held.
+func (w *Writer) Drop() {
+	clear(w.parts)
+	w.bytes = 0
 }
 
 func (p *part) size() int { return len(p.events) + placeBytes*len(p.rows) }
 
-// Close writes what is held.
-func (w *Writer) Close() error {
-	parts := slices.SortedFunc(maps.Values(w.parts), func(a, b *part) int {
+func (w *Writer) sorted() []*part {
+	return slices.SortedFunc(maps.Values(w.parts), func(a, b *part) int {
 		return cmp.Or(strings.Compare(a.key.service, b.key.service), cmp.Compare(a.key.day, b.key.day))
 	})
-	for _, p := range parts {
+}
+
+// Close writes what is held.
+func (w *Writer) Close() error {
+	for _, p := range w.sorted() {
 		if err := w.flush(p); err != nil {
 			return err
 		}
@@ -201,13 +219,10 @@ func (w *Writer) Close() error {
 func (w *Writer) flush(p *part) error {
 	delete(w.parts, p.key)
 	w.bytes -= p.size()
-	dir := filepath.Join(w.dir, "service="+escape(p.key.service),
-		"day="+time.Unix(p.key.day*24*60*60, 0).UTC().Format(time.DateOnly))
-	if err := fsys.MkdirAllSynced(w.fs, dir, SiteMkdir); err != nil {
+	name := filepath.Join(w.dir, p.name(Events))
+	if err := fsys.MkdirAllSynced(w.fs, filepath.Dir(name), SiteMkdir); err != nil {
 		return err
 	}
-	first, last := p.rows[0], p.rows[len(p.rows)-1]
-	name := filepath.Join(dir, fmt.Sprintf("events-%018d.%d-%018d%s", first.record, first.index, last.record, Extension))
 	if err := fsys.WriteAtomic(w.fs, name, func(out io.Writer) error { return w.write(p, out) }); err != nil {
 		return err
 	}

@@ -291,6 +291,10 @@ func (d *Dispatcher) Deliver(ctx context.Context, sink string, items []Item) Res
 	if err := l.outbound(ctx, len(items)); err != nil {
 		return Result{Err: err}
 	}
+	items = slices.Clone(items)
+	for i := range items {
+		items[i].Replayed = true
+	}
 	since := l.failedFlushes()
 	result := l.call(ctx, ctx, items, time.Time{})
 	if result.Err != nil {

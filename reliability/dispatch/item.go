@@ -22,6 +22,7 @@ type Item struct {
 	Seq                     uint64    // of its record; set by the dispatcher
 	Index                   int       // in its record, from 0; set by the dispatcher
 	Payload                 []byte    // read-only; a sink may retain it
+	Replayed                bool      // a dead letter, out of the order of the log; set by the dispatcher
 }
 
 // Sink is a destination of items. Send must be safe for as many concurrent calls as the sink's concurrency, and must
@@ -67,6 +68,16 @@ func ResultOf(errs []error) (r Result) {
 // again. It may be called concurrently with Send, but not with itself.
 type Flusher interface {
 	Flush(ctx context.Context) error
+}
+
+// Collector is a Flusher whose Flush may hold items back, until they fill a file. The cursor on disk stays before the
+// first of them. Replayed items are durable when Send has returned.
+type Collector interface {
+	Flusher
+	// Held is the place of the first item that is held back; ok is false if there is none.
+	Held() (at Cursor, ok bool)
+	// Drop forgets what is held: it is in a log range that is retained, or sent again.
+	Drop()
 }
 
 // Checker is a sink with a health check, which its breaker uses while it is not closed. If the sink has a method

@@ -249,6 +249,11 @@ func (l *lane) save(ctx context.Context, since uint64) error {
 	if err := l.flush(ctx, since); err != nil {
 		return err
 	}
+	if c, ok := l.o.Sink.(Collector); ok {
+		if held, ok := c.Held(); ok && held.before(at) {
+			at = held
+		}
+	}
 	if at != durable {
 		l.saveAt(at)
 	}

@@ -64,6 +64,25 @@ func (o *opening) Flush(ctx context.Context) error {
 	return nil
 }
 
+// Held is that of the sink.
+func (o *opening) Held() (at Cursor, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c, is := o.sink.(Collector); is {
+		return c.Held()
+	}
+	return at, false
+}
+
+// Drop is that of the sink.
+func (o *opening) Drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c, is := o.sink.(Collector); is {
+		c.Drop()
+	}
+}
+
 // Close closes the sink, which is not opened again.
 func (o *opening) Close() error {
 	o.mu.Lock()

@@ -202,6 +202,11 @@ func (s *session) jump(ctx context.Context) error {
 	if most == 0 || src.SizeFrom(from) <= most {
 		return nil
 	}
+	if c, ok := l.o.Sink.(Collector); ok {
+		if held, ok := c.Held(); ok {
+			from = min(from, held.Seq)
+		}
+	}
 	// Only durable records can be retained. Those behind them are new, and not part of the lag.
 	durable := src.DurableSeq()
 	if durable < from {
@@ -221,6 +226,9 @@ func (s *session) jump(ctx context.Context) error {
 	s.cancelWaits()
 	s.cancelCalls()
 	s.workers.Wait()
+	if c, ok := l.o.Sink.(Collector); ok {
+		c.Drop() // the range begins before it
+	}
 	if !l.saveAt(Cursor{Seq: to + 1}) {
 		return errAgain
 	}

@@ -75,6 +75,7 @@ var keyEffects = map[string]string{
 		smtp.password_env smtp.tls_config.cert_file smtp.tls_config.key_file smtp.tls_config.server_name
 		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
 	"internal/e2e/faults TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
+	"internal/e2e/otlp TestParquetSink":                `sinks.parquet.dir sinks.parquet.roll`,
 	"internal/e2e/faults TestSharedSink":               `sinks.shared`,
 	"cmd/sloengine/app/config TestBrokerSinks": `
 		sinks.kafka.brokers sinks.kafka.client_id sinks.kafka.version sinks.kafka.sasl.mechanism sinks.kafka.sasl.username

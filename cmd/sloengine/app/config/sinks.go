@@ -33,6 +33,8 @@ type Sink struct {
 	HTTP *httpSinkConfig `yaml:"http"`
 	File *fileSinkConfig `yaml:"file"`
 
+	Parquet *parquetSinkConfig `yaml:"parquet"`
+
 	Kafka    *kafkaSinkConfig    `yaml:"kafka"`
 	RabbitMQ *rabbitMQSinkConfig `yaml:"rabbitmq"`
 
@@ -70,6 +72,26 @@ type fileSinkConfig struct {
 	sink.FileOptions `yaml:",inline"`
 }
 
+type parquetSinkConfig struct {
+	sink.ParquetOptions `yaml:",inline"`
+}
+
+func (s *parquetSinkConfig) prefill(*Config) { s.Roll = time.Hour }
+
+// parquetTimeout is that of a call, which may write many files.
+const parquetTimeout = 2 * time.Minute
+
+// folder is that of a sink that writes files, with the setting.
+func (s *Sink) folder() (key, dir string) {
+	switch {
+	case s.File != nil:
+		return ".file.dir", s.File.Dir
+	case s.Parquet != nil:
+		return ".parquet.dir", s.Parquet.Dir
+	}
+	return "", ""
+}
+
 func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, sink.FsyncCursor }
 
 // sinkLimitConfig bounds calls to a sink: those of all instances together if it is
@@ -92,7 +114,8 @@ func (s *Sink) Kind() string { return append(s.kinds(), "")[0] } // "" if it was
 
 // kinds are those that are set: one, if the settings are right.
 func (s *Sink) kinds() []string {
-	return given(kind{"http", s.HTTP != nil}, kind{"file", s.File != nil}, kind{"kafka", s.Kafka != nil},
+	return given(kind{"http", s.HTTP != nil}, kind{"file", s.File != nil},
+		kind{"parquet", s.Parquet != nil}, kind{"kafka", s.Kafka != nil},
 		kind{"rabbitmq", s.RabbitMQ != nil})
 }
 
@@ -102,15 +125,15 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 		s, path := &c.Sinks[i], item("sinks", i)
 		s.check(f, path)
 		names.check(f, path, s.Name, "sink", "the name identifies its cursor in the log")
-		if s.File != nil && s.File.Dir != "" {
-			dir := filepath.Clean(s.File.Dir)
+		if key, dir := s.folder(); dir != "" {
+			dir = filepath.Clean(dir)
 			if first, twice := dirs[dir]; twice {
-				f.Errorf(path+".file.dir", "set a separate directory for each sink",
+				f.Errorf(path+key, "set a separate directory for each sink",
 					"sinks[%d] already writes to this directory", first)
 			}
 			dirs[dir] = i
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
-				f.Errorf(path+".file.dir", "set a separate directory", "the dead letters use this directory")
+				f.Errorf(path+key, "set a separate directory", "the dead letters use this directory")
 			}
 		}
 		if s.Shared && c.Redis == nil {
@@ -130,8 +153,8 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 }
 
 func (s *Sink) check(f *yamldoc.Decoder, path string) {
-	if kinds := s.kinds(); !anyBroken(f, path, "http", "file", "kafka", "rabbitmq") {
-		oneKind(f, path, kinds, "sink", "add http, file, kafka or rabbitmq", "the sink has no destination")
+	if kinds := s.kinds(); !anyBroken(f, path, "http", "file", "parquet", "kafka", "rabbitmq") {
+		oneKind(f, path, kinds, "sink", "add http, file, parquet, kafka or rabbitmq", "the sink has no destination")
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
@@ -154,10 +177,17 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	if s.RabbitMQ != nil {
 		s.RabbitMQ.check(f, path+".rabbitmq")
 	}
-	if s.File != nil {
-		if f.Has(path+".file.dir") && s.File.Dir == "" {
-			f.Errorf(path+".file.dir", "", "must not be empty")
+	if key, dir := s.folder(); key != "" && f.Has(path+key) && dir == "" {
+		f.Errorf(path+key, "", "must not be empty")
+	}
+	if s.Parquet != nil {
+		for _, key := range []string{".bulkhead.concurrency", ".timeout"} {
+			if f.Has(path + key) {
+				f.Errorf(path+key, "remove it", "a Parquet sink makes one call after the other, of at most %s", parquetTimeout)
+			}
 		}
+	}
+	if s.File != nil {
 		if age := s.File.MaxAge; age > 0 && age < time.Second {
 			f.Errorf(path+".file.max_age", "", "must be at least 1s, or 0 for none")
 		}
@@ -293,8 +323,7 @@ type SharedSinkLimit struct {
 	Fallback float64 // turns a second for this instance, while Redis is not reachable
 }
 
-// Options makes a sink. A file
-// sink takes hold of its folder when its dispatcher opens it.
+// Options makes a sink. One that writes files takes hold of its folder when its dispatcher opens it.
 func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	o = dispatch.SinkOptions{
 		Name: s.Name, BatchItems: s.Batch.Items, BatchBytes: int(s.Batch.Bytes), BatchWait: s.Batch.Wait,
@@ -321,6 +350,19 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 		files.FS = parts.FS
 		o.Open = func() (dispatch.Sink, error) {
 			sink, err := sink.NewFile(files)
+			if err != nil {
+				return nil, err // not a nil pointer in an interface
+			}
+			return sink, nil
+		}
+		return o, nil
+	}
+	if s.Parquet != nil {
+		o.Bulkhead.Concurrency, o.Timeout = 1, parquetTimeout
+		files := s.Parquet.ParquetOptions
+		files.FS = parts.FS
+		o.Open = func() (dispatch.Sink, error) {
+			sink, err := sink.NewParquet(files)
 			if err != nil {
 				return nil, err // not a nil pointer in an interface
 			}

@@ -394,7 +394,7 @@ var wrongSettings = []struct {
 	{"bulkhead", "bulkhead: {concurrency: 0}", []string{`1:25: bulkhead.concurrency: must be at least 1, got "0"`}},
 
 	{"sink of no kind", "sinks: [{name: a}]",
-		[]string{`1:9: sinks[0]: the sink has no destination (add http, file, kafka or rabbitmq)`}},
+		[]string{`1:9: sinks[0]: the sink has no destination (add http, file, parquet, kafka or rabbitmq)`}},
 	{"sink of two kinds", "sinks: [{name: a, http: {url: 'http://x'}, file: {dir: x}}]",
 		[]string{`1:50: sinks[0].file: http and file exclude each other (define two sinks)`}},
 	{"kafka and a time-out", "sinks: [{name: a, timeout: 5s, kafka: {brokers: ['k:9092'], topic: t}}]",
@@ -416,6 +416,13 @@ var wrongSettings = []struct {
 			`1:58: sinks[1].file.dir: sinks[0] already writes to this directory (set a separate directory for each sink)`}},
 	{"folder of dead letters", "dead_letters: {dir: x}\nsinks: [{name: a, file: {dir: x/}}]",
 		[]string{`2:31: sinks[0].file.dir: the dead letters use this directory (set a separate directory)`}},
+	{"same folder as Parquet", "sinks: [{name: a, file: {dir: x}}, {name: b, parquet: {dir: ./x, roll: 1ms}}]",
+		[]string{
+			`1:61: sinks[1].parquet.dir: sinks[0] already writes to this directory (set a separate directory for each sink)`,
+			`1:72: sinks[1].parquet.roll: must be at least 1s, got "1ms"`}},
+	{"calls at once", "sinks: [{name: a, parquet: {dir: x}, timeout: 5s, bulkhead: {concurrency: 2}}]", []string{
+		`1:47: sinks[0].timeout: a Parquet sink makes one call after the other, of at most 2m0s (remove it)`,
+		`1:75: sinks[0].bulkhead.concurrency: a Parquet sink makes one call after the other, of at most 2m0s (remove it)`}},
 	{"url", "sinks: [{name: a, http: {url: example.org}}]",
 		[]string{
 			`1:31: sinks[0].http.url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
