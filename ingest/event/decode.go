@@ -435,17 +435,6 @@ func (d *Decoder) checkCatalog() {
 	d.fail(code, "The spec has no %s %s. %s%s", what, quote(text), hint, end)
 }
 
-// shownTime is the time of the event as errors say it. One that int64 cannot hold is shown as
-// it was sent.
-func (d *Decoder) shownTime() string {
-	if d.f.farTime != nil {
-		return quote(d.f.farTime)
-	}
-	return showTime(d.f.time)
-}
-
-func showTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }
-
 // DecodeEvent reads one event object into e, reusing its slices. Its time may be
 // any that int64 nanoseconds hold; without one, e.Time is zero. As from every
 // sender, a weight is an unknown field. The error is an *EventError.

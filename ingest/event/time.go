@@ -1,6 +1,9 @@
 package event
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // ParseTime reads an RFC 3339 time such as 2026-11-20T09:00:00.123+03:00 as
 // Unix nanoseconds. T and Z may be lower-case, any number of fractional digits may
@@ -164,3 +167,14 @@ func parseDigits(text []byte, scale int) (v int64, ok bool) {
 	}
 	return v * int64(pow10[scale]), true
 }
+
+// shownTime is the time of the event as errors say it. One that int64 cannot hold is shown as
+// it was sent.
+func (d *Decoder) shownTime() string {
+	if d.f.farTime != nil {
+		return quote(d.f.farTime)
+	}
+	return showTime(d.f.time)
+}
+
+func showTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339) }

@@ -2,13 +2,9 @@ package fold
 
 import (
 	"cmp"
-	"encoding/binary"
-	"maps"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/sloengine/sloengine/internal/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -402,170 +398,6 @@ func (f *Fold) observed(ind *indicator, g *group, from, to int64) bool {
 	return from >= to || covers(f.upOfGroup(ind, g), from, to)
 }
 
-// The rest is the observation of indicators that a source counts, such as counters that are read from Prometheus. The
-// engine may be up while nothing is read, and the counters of a time in which it was down can be read afterwards, so
-// that such an indicator has the times that its source observed in place of the engine's up-time.
-
-// maxTail is how long after the last reading a source counts as observing: until the next one. Nothing that happens
-// meanwhile is counted yet, so that windows up to now are taken to end with the last reading.
-const maxTail = 2 * time.Minute
-
-// maxGroupStreams bounds what is known of one stream by groups.
-const maxGroupStreams = 256
-
-// stream is what a source observed, in Unix nanoseconds.
-type stream struct {
-	spans []upSpan
-	eras  []*era // of its indicators
-
-	// A source of several servers observes those groups earlier that have all of their events from few of them: see
-	// slo.PromGroupStream.
-	groups []*stream
-	values map[string]string // of one of them
-}
-
-// Observe says that a source read everything that happened from one time to another, in Unix nanoseconds. What it read
-// of the time before an indicator began counts as backfilled. It changes nothing if no indicator has the source.
-func (f *Fold) Observe(source string, from, to int64) {
-	base, values := slo.PromStreamOf(source)
-	of := f.streams[base]
-	if from = max(from, f.known); of == nil || from >= to {
-		return
-	}
-	f.clock++
-	for _, e := range of.eras {
-		if source == base && from < e.since {
-			e.addBackfill(from, to)
-		}
-		if ss := e.slices; ss != nil {
-			ss.stale(from/ss.per, to/ss.per+1) // some may have been closed without having been observed
-		}
-	}
-	s := f.streams[source]
-	if s == nil {
-		s = &stream{values: values}
-		f.streams[source] = s
-		f.setGroupStreams()
-	}
-	if n := len(s.spans) - 1; n >= 0 && s.spans[n].from <= from && from <= s.spans[n].to {
-		s.spans[n].to = max(s.spans[n].to, to) // it goes on
-		return
-	}
-	s.spans = merged(append(s.spans, upSpan{from, to}))
-	if over := len(s.spans) - maxBackfills; over > 0 {
-		s.spans = slices.Delete(s.spans, 0, over)
-	}
-}
-
-// Observed lists what a source observed.
-func (f *Fold) Observed(source string) []slo.Span {
-	if s := f.streams[source]; s != nil {
-		return spanList(s.spans)
-	}
-	return nil
-}
-
-// ObservedUntil is the end of what a source observed last; zero if nothing was, or no indicator has the source. A
-// generation that was parked meanwhile knows what its source had observed before.
-func (f *Fold) ObservedUntil(source string) (last time.Time) {
-	s := f.streams[source]
-	if s == nil {
-		return last
-	}
-	if n := len(s.spans); n > 0 {
-		return unix(s.spans[n-1].to)
-	}
-	for _, e := range s.eras {
-		if n := len(e.spans); n > 0 && unix(e.spans[n-1].to).After(last) {
-			last = unix(e.spans[n-1].to)
-		}
-	}
-	return last
-}
-
-// setStreams makes the streams of the sources that indicators have, and forgets those of others.
-func (f *Fold) setStreams() {
-	used := map[string]bool{}
-	for _, ind := range f.inds {
-		if source := ind.spec.Source; source != "" {
-			if used[source] = true; f.streams[source] == nil {
-				f.streams[source] = &stream{}
-			}
-		}
-	}
-	maps.DeleteFunc(f.streams, func(source string, _ *stream) bool {
-		base, _ := slo.PromStreamOf(source)
-		return !used[base]
-	})
-	f.setGroupStreams()
-}
-
-// setGroupStreams tells streams which groups they know apart. Beyond the bound, those that ended first are forgotten.
-func (f *Fold) setGroupStreams() {
-	for _, s := range f.streams {
-		s.groups = nil
-	}
-	for _, name := range sortedKeys(f.streams) {
-		base, values := slo.PromStreamOf(name)
-		to, s := f.streams[base], f.streams[name]
-		if values == nil || to == nil {
-			continue
-		}
-		if s.values = values; len(to.groups) < maxGroupStreams {
-			to.groups = append(to.groups, s)
-			continue
-		}
-		end := func(s *stream) int64 {
-			if n := len(s.spans); n > 0 {
-				return s.spans[n-1].to
-			}
-			return math.MaxInt64 // it is new
-		}
-		oldest := 0
-		for i := range to.groups {
-			if end(to.groups[i]) < end(to.groups[oldest]) {
-				oldest = i
-			}
-		}
-		maps.DeleteFunc(f.streams, func(_ string, x *stream) bool { return x == to.groups[oldest] })
-		to.groups[oldest] = s
-	}
-}
-
-// groupStream is what the source of an indicator observed of a group alone; nil if nothing tells it from others.
-func (f *Fold) groupStream(ind *indicator, g *group) *stream {
-	s := f.streams[ind.era.source]
-	if s == nil || g == nil || g == ind.dropped {
-		return nil
-	}
-	i := slices.IndexFunc(s.groups, func(s *stream) bool {
-		for name, value := range s.values {
-			if at := slices.Index(ind.spec.GroupBy, name); at < 0 || g.values[at] != value {
-				return false
-			}
-		}
-		return true
-	})
-	if i < 0 {
-		return nil
-	}
-	return s.groups[i]
-}
-
-// upOfGroup is upOf for a group.
-func (f *Fold) upOfGroup(ind *indicator, g *group) []upSpan {
-	if s := f.groupStream(ind, g); s != nil {
-		return s.spans
-	}
-	return f.upOf(ind.era)
-}
-
-// byGroup reports whether the groups of an indicator were observed at different times.
-func (f *Fold) byGroup(ind *indicator) bool {
-	s := f.streams[ind.era.source]
-	return s != nil && len(s.groups) > 0
-}
-
 // until are spans between two times.
 func until(spans []upSpan, from, to int64) (out []upSpan) {
 	for _, s := range spans {
@@ -626,28 +458,4 @@ func (f *Fold) sharesOf(e *era, up []upSpan, now time.Time, spans, extra []slo.S
 		}
 	}
 	return out
-}
-
-// partStreams is the part of a snapshot that says what sources observed. It is there if there are any.
-const partStreams = "streams"
-
-func (f *Fold) appendStreams(b []byte) []byte {
-	b = append(b, snapshotFormat)
-	b = binary.AppendUvarint(b, f.clock)
-	b = binary.AppendUvarint(b, uint64(len(f.streams)))
-	for _, source := range sortedKeys(f.streams) {
-		b = appendSpans(binread.AppendText(b, source), f.streams[source].spans)
-	}
-	return b
-}
-
-// readStreams is the inverse of appendStreams.
-func (x *restoring) readStreams(r *reader) error {
-	x.streams = map[string]*stream{}
-	r.Uint()
-	for range r.Count(1) {
-		source := r.Text()
-		x.streams[source] = &stream{spans: r.spans()}
-	}
-	return r.done()
 }
