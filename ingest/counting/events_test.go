@@ -42,7 +42,7 @@ func newEventsWorld(t testing.TB, segment int64) (*eventsWorld, *EventLog) {
 		RuleType: record.TypeConfig})
 	require.NoError(t, err)
 	w := &eventsWorld{begin: eventsBegin, log: log, store: retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"),
-		Log: log, Describe: record.Describe, RuleType: record.TypeConfig, Now: func() time.Time { return eventsBegin },
+		Log: log, Describe: record.Describe, Form: record.Form(), RuleType: record.TypeConfig, Now: func() time.Time { return eventsBegin },
 		Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})}
 	w.store.SetBounds(retained.Bounds{Age: time.Hour, Bytes: 1 << 40})
 	stop, ended := make(chan struct{}), make(chan error)

@@ -527,7 +527,7 @@ func BenchmarkRebuild(b *testing.B) {
 				}
 				require.NoError(b, log.Append([]wal.Pending{{Time: at.UnixNano(), Type: record.TypeEvents, Payload: payload}}))
 			}
-			store := retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"), Log: log, Describe: record.Describe,
+			store := retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"), Log: log, Describe: record.Describe, Form: record.Form(),
 				Now: func() time.Time { return at }, Missing: func() int64 { return 0 },
 				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 			store.SetBounds(retained.Bounds{Age: 1000 * time.Hour, Bytes: 1 << 40})

@@ -111,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 	payload := append(record.AppendHead(nil, refusals, new(event.Batch), nil), refused...)
 	write(record.TypeReplay, payload)
 
-	source := retained.OpenFolders(fsys.OS(), filepath.Join(dir, "history"), filepath.Join(dir, "wal"))
+	source := retained.OpenFolders(fsys.OS(), filepath.Join(dir, "history"), filepath.Join(dir, "wal"), record.Form())
 	for _, g := range want.Fold.Sums(fold.Request{}).Groups {
 		id := slo.ID(g.Indicator.ID)
 		x, err := NewVerdicts(context.Background(), source, id)

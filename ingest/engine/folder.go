@@ -100,6 +100,7 @@ func (e *Engine) openFolder() (err error) {
 func (e *Engine) newHistory() *retained.Store {
 	return retained.New(retained.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, HistoryDir), Log: e.log, Describe: record.Describe,
+		Form:     record.Form(),
 		Rewrite:  record.Eraser(e.redact),
 		RuleType: record.TypeConfig, Now: func() time.Time { return time.Unix(0, e.watermark.Load()) },
 		Missing: e.disk.missing, Logger: e.opt.Logger, Metrics: e.opt.Metrics.history,
@@ -120,7 +121,7 @@ func OpenLog(f fsys.FS, dir string) (*retained.Source, error) {
 	if err := mark.Close(); err != nil {
 		return nil, err
 	}
-	return retained.OpenFolders(f, filepath.Join(dir, HistoryDir), filepath.Join(dir, LogDir)), nil
+	return retained.OpenFolders(f, filepath.Join(dir, HistoryDir), filepath.Join(dir, LogDir), record.Form()), nil
 }
 
 // redact applies the rules in force to one event of the retained log.

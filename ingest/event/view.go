@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"time"
 )
 
@@ -151,3 +152,100 @@ func (v *View) AppendErased(dst, id []byte, value func(name, value []byte) []byt
 	}
 	return closeBinary(dst, start)
 }
+
+// Parts are the fields of a binary event, so that whoever stores many can store each field apart. Texts refer to what
+// was split.
+type Parts struct {
+	Flags                   byte
+	Time                    int64  // Unix nanoseconds
+	Duration, Count, Weight uint64 // 0 if the flags say that there is none
+	ID                      []byte
+	Rest                    []byte // service, type, severity, attributes and durations
+}
+
+// Split reads the event at the start of b and returns how many bytes it takes up. It does not look at Rest. ok is false
+// for what Append would not make of the parts again.
+func (p *Parts) Split(b []byte) (n int, ok bool) {
+	if len(b) < lengthBytes+fixedBytes {
+		return 0, false
+	}
+	size := uint64(binary.LittleEndian.Uint32(b))
+	if size > uint64(len(b)-lengthBytes) || size < fixedBytes {
+		return 0, false
+	}
+	n = lengthBytes + int(size)
+	body := b[lengthBytes:n:n]
+	p.Flags, p.Time = body[0], int64(binary.LittleEndian.Uint64(body[1:]))
+	p.Duration, p.Count, p.Weight = 0, 0, 0
+	i, want := fixedBytes, fixedBytes
+	if p.Flags&flagDuration != 0 {
+		p.Duration, i = uvarintAt(body, i)
+		want += uvarintBytes(p.Duration)
+	}
+	if p.Flags&flagCount != 0 {
+		p.Count, i = uvarintAt(body, i)
+		want += uvarintBytes(p.Count)
+	}
+	if p.Flags&flagWeight != 0 {
+		p.Weight, i = uvarintAt(body, i)
+		want += uvarintBytes(p.Weight)
+	}
+	p.ID, i = textAt(body, i)
+	want += uvarintBytes(uint64(len(p.ID))) + len(p.ID)
+	if i != want || i > len(body) {
+		return 0, false
+	}
+	p.Rest = body[i:]
+	return n, true
+}
+
+// Append appends the event in its binary form.
+func (p *Parts) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, p.Flags)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(p.Time))
+	if p.Flags&flagDuration != 0 {
+		dst = binary.AppendUvarint(dst, p.Duration)
+	}
+	if p.Flags&flagCount != 0 {
+		dst = binary.AppendUvarint(dst, p.Count)
+	}
+	if p.Flags&flagWeight != 0 {
+		dst = binary.AppendUvarint(dst, p.Weight)
+	}
+	dst = append(appendText(dst, p.ID), p.Rest...)
+	return closeBinary(dst, start)
+}
+
+// HasDuration, HasCount, HasWeight and HasDurations report what follows by the flags.
+func (p *Parts) HasDuration() bool  { return p.Flags&flagDuration != 0 }
+func (p *Parts) HasCount() bool     { return p.Flags&flagCount != 0 }
+func (p *Parts) HasWeight() bool    { return p.Flags&flagWeight != 0 }
+func (p *Parts) HasDurations() bool { return p.Flags&flagDurations != 0 }
+
+// Fields returns the end of service, type, severity and the number of attributes in Rest, and that number. ok is false
+// if they do not fit.
+func (p *Parts) Fields() (end, attributes int, ok bool) {
+	_, end = textAt(p.Rest, 0)
+	_, end = textAt(p.Rest, end)
+	if p.Flags&flagSeverity != 0 {
+		_, end = textAt(p.Rest, end)
+	}
+	x, end := uvarintAt(p.Rest, end)
+	return end, int(x), end <= len(p.Rest) && x <= maxAttributes
+}
+
+// Kind returns service and type.
+func (p *Parts) Kind() (service, typ []byte, ok bool) {
+	service, i := textAt(p.Rest, 0)
+	typ, i = textAt(p.Rest, i)
+	return service, typ, i <= len(p.Rest)
+}
+
+// TextAt returns the text at b[i:] and the place behind it, which lies beyond the end of b if there is none.
+func TextAt(b []byte, i int) (text []byte, next int) { return textAt(b, i) }
+
+// maxAttributes is more than an event can have.
+const maxAttributes = 1 << 24
+
+func uvarintBytes(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }

@@ -1,10 +1,13 @@
 package record
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -55,8 +59,14 @@ func retain(t testing.TB, n int, kind func(*rand.Rand, time.Time) *event.Event) 
 		}
 		require.NoError(t, log.Append([]wal.Pending{{Time: at.UnixNano(), Type: TypeEvents, Payload: payload}}))
 	}
+	return retainAll(t, disk, "/history", log, at)
+}
+
+// retainAll retains the closed segments of a log, and returns the CPU time of that.
+func retainAll(t testing.TB, disk fsys.FS, dir string, log *wal.Log, at time.Time) (s *retained.Store, used time.Duration) {
+	t.Helper()
 	s = retained.New(retained.Options{
-		FS: disk, Dir: "/history", Log: log, Describe: Describe, RuleType: TypeConfig, Now: func() time.Time { return at },
+		FS: disk, Dir: dir, Log: log, Describe: Describe, Form: Form(), RuleType: TypeConfig, Now: func() time.Time { return at },
 		Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	s.SetBounds(retained.Bounds{Age: time.Hour, Bytes: 1 << 40})
@@ -112,6 +122,58 @@ func TestDescribe(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Zero(t, r.Read(), "no block is read for it")
+	require.NoError(t, r.Close())
+}
+
+var freeze = flag.Bool("freeze", false, "write the file of the present format")
+
+// TestFrozenColumns reads a file of events that the first build with columns wrote. If it fails, change the code and not
+// the file.
+func TestFrozenColumns(t *testing.T) {
+	const frozen, first = "../../testdata/frozen/history-1-events.hist", 1
+	rng := rand.New(rand.NewPCG(3, 4))
+	var payloads [][]byte
+	for range 20 {
+		var events [][]byte
+		for range 1 + rng.IntN(4) {
+			events = append(events, event.AppendBinary(nil, randomEvent(rng)))
+		}
+		payloads = append(payloads, payloadOf(events...))
+	}
+	dir := t.TempDir()
+	if *freeze {
+		log, err := wal.Open(wal.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "wal"), SegmentBytes: 32 << 10})
+		require.NoError(t, err)
+		for i, b := range append(payloads, make([]byte, 40<<10)) {
+			require.NoError(t, log.Append([]wal.Pending{{Time: int64(i), Type: TypeEvents, Payload: b}}))
+		}
+		retainAll(t, fsys.OS(), filepath.Join(dir, "history"), log, time.Unix(1, 0))
+		require.NoError(t, log.Close())
+		names, err := filepath.Glob(filepath.Join(dir, "history", "*.hist"))
+		require.NoError(t, err)
+		data, err := os.ReadFile(names[0])
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(frozen, data, 0o600))
+	}
+	data, err := os.ReadFile(frozen)
+	require.NoError(t, err)
+	dir = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%020d.hist", first)), data, 0o600))
+	r, err := retained.OpenFolders(fsys.OS(), dir, filepath.Join(dir, "wal"), Form()).NewReader(retained.Query{From: first})
+	require.NoError(t, err)
+	n := 0
+	for rec := (wal.Record{}); ; n++ {
+		ok, err := r.Next(&rec)
+		require.NoError(t, err)
+		if !ok {
+			break
+		}
+		require.Equal(t, uint64(first+n), rec.Seq)
+		require.Equal(t, payloads[n], rec.Payload)
+	}
+	gaps, _ := r.Gaps()
+	require.Empty(t, gaps)
+	require.Greater(t, n, 5)
 	require.NoError(t, r.Close())
 }
 

@@ -75,7 +75,7 @@ func (s *Source) eachBlock(f *file, see func(b *Block, next uint64, raw func() (
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	u, err := newUnpacker()
+	u, err := s.form.newUnpacker()
 	if err != nil {
 		return err
 	}

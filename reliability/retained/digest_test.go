@@ -74,15 +74,15 @@ func TestDigests(t *testing.T) {
 	files := w.store.snapshot()
 	victim := files[1]
 	forge := func(keep bool) {
-		u, err := newUnpacker()
+		u, err := Form{}.newUnpacker()
 		require.NoError(t, err)
 		open, err := w.disk.Open(victim.path)
 		require.NoError(t, err)
 		blocks, err := readTable(open, &victim.Summary)
 		require.NoError(t, err)
-		enc, err := newEncoder()
+		pack, err := Form{}.newPacker()
 		require.NoError(t, err)
-		out := &writer{enc: enc, describe: describe, ruleType: rule, pace: func() {}}
+		out := &writer{pack: pack, describe: describe, ruleType: rule, pace: func() {}}
 		require.NoError(t, fsys.WriteAtomic(w.disk, victim.path, func(to io.Writer) error {
 			out.w = to
 			require.NoError(t, out.begin(victim.First, victim.Before))
@@ -112,7 +112,7 @@ func TestDigests(t *testing.T) {
 		data, err := w.disk.ReadFile(victim.path)
 		require.NoError(t, err)
 		forge(keep)
-		src := OpenFolders(w.disk, testDir, testLog)
+		src := OpenFolders(w.disk, testDir, testLog, Form{})
 		c, err := src.Check(ctx, last)
 		require.NoError(t, err)
 		require.Len(t, c.Changed, 1)
@@ -134,7 +134,7 @@ func TestDigests(t *testing.T) {
 		require.NoError(t, f.Close())
 	}
 	require.NoError(t, w.disk.Remove(files[2].path))
-	src := OpenFolders(w.disk, testDir, filepath.Join(testDir, "none"))
+	src := OpenFolders(w.disk, testDir, filepath.Join(testDir, "none"), Form{})
 	_, err := src.Digest(ctx, files[2].First)
 	require.ErrorIs(t, err, ErrNotRetained)
 }

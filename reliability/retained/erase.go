@@ -313,11 +313,11 @@ func (s *Store) rewrite(f *file, e *Erasure, stop <-chan struct{}) (events uint6
 	if first == len(x.blocks) {
 		return 0, x.damaged, nil
 	}
-	if err := s.makeEncoder(); err != nil {
+	if err := s.makePacker(); err != nil {
 		return 0, 0, err
 	}
 	x.damaged = 0
-	w := &writer{enc: s.enc, pace: pace}
+	w := &writer{pack: s.packer, pace: pace}
 	err = fsys.WriteAtomic(s.o.FS, f.path, func(to io.Writer) error {
 		w.w = to
 		return x.write(w, f, stop)
@@ -333,7 +333,7 @@ func (s *Store) rewrite(f *file, e *Erasure, stop <-chan struct{}) (events uint6
 
 func (s *Store) unpacker() (*unpacker, error) {
 	if s.erasures.unpack == nil {
-		u, err := newUnpacker()
+		u, err := s.o.Form.newUnpacker()
 		if err != nil {
 			return nil, err
 		}
@@ -418,8 +418,7 @@ func (x *eraser) write(w *writer, f *file, stop <-chan struct{}) error {
 		}
 		b, out := x.blocks[i], x.u.in
 		if x.frame.Events > 0 {
-			w.out = w.enc.EncodeAll(x.raw.raw, w.out[:0])
-			out = w.out
+			out = w.pack.pack(x.raw.raw, &b, nil, nil)
 			w.sum.Raw += uint64(len(x.raw.raw)) - uint64(b.raw)
 			b.size, b.raw, b.crc = uint32(len(out)), uint32(len(x.raw.raw)), checksum(out)
 			x.line.Frames = append(x.line.Frames, x.frame)

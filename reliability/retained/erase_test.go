@@ -179,7 +179,7 @@ func (w *world) digestOf(t testing.TB, first uint64) string {
 		defer open.Close()
 		for i := range blocks {
 			if blocks[i].First == first {
-				u, err := newUnpacker()
+				u, err := Form{}.newUnpacker()
 				require.NoError(t, err)
 				_, err = u.open(open, &blocks[i])
 				require.NoError(t, err)

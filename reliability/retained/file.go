@@ -54,7 +54,7 @@ func parseName(name string) (first uint64, ok bool) {
 // writer writes one file.
 type writer struct {
 	w        io.Writer
-	enc      *zstd.Encoder
+	pack     *packer
 	describe func(*wal.Record, *Sketch) error
 	ruleType byte
 	pace     func() // called after each block
@@ -63,20 +63,14 @@ type writer struct {
 	sketch Sketch
 	blocks []Block
 	raw    blockEncoder
-	out    []byte
 	after  Digest // behind the last block
 	size   int64
-}
-
-func newEncoder() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(levelOfZstd),
-		zstd.WithEncoderCRC(false), zstd.WithWindowSize(2*blockBytes), zstd.WithLowerEncoderMem(true))
 }
 
 // begin writes the head of a file whose first record is first, behind records of that digest.
 func (w *writer) begin(first uint64, before Digest) error {
 	w.sum, w.after = Summary{First: first, Before: before}, before
-	w.sketch = Sketch{sum: &w.sum, place: map[tagKey]uint32{}}
+	w.sketch = Sketch{sum: &w.sum, place: map[tagKey]int32{}}
 	b := make([]byte, 0, headBytes)
 	b = append(b, headMagic...)
 	b = binary.LittleEndian.AppendUint32(b, version)
@@ -111,10 +105,6 @@ func (w *writer) add(rec *wal.Record) error {
 	if w.ruleType != 0 && rec.Type == w.ruleType {
 		s.Rules = append(s.Rules, rec.Seq)
 	}
-	// A record that cannot be described is retained all the same: the index then claims nothing of its block.
-	if err := w.describe(rec, &w.sketch); err != nil {
-		b.anyTag, s.MoreTags = true, true
-	}
 	return nil
 }
 
@@ -123,15 +113,15 @@ func (w *writer) closeBlock() error {
 	if len(raw) == 0 {
 		return nil
 	}
-	w.out = w.enc.EncodeAll(raw, w.out[:0])
+	out := w.pack.pack(raw, &w.sketch.block, &w.sketch, func(rec *wal.Record) error { return w.describe(rec, &w.sketch) })
 	b := w.sketch.closeBlock()
-	b.at, b.size, b.raw, b.crc = w.size, uint32(len(w.out)), uint32(len(raw)), checksum(w.out)
+	b.at, b.size, b.raw, b.crc = w.size, uint32(len(out)), uint32(len(raw)), checksum(out)
 	b.digest = sha256.Sum256(raw)
 	w.after = w.after.then(b.digest)
 	w.sum.Raw += uint64(len(raw))
 	w.blocks = append(w.blocks, b)
 	w.raw.raw = raw[:0]
-	if err := w.write(w.out); err != nil {
+	if err := w.write(out); err != nil {
 		return err
 	}
 	w.pace()
@@ -230,19 +220,26 @@ func readFull(f fsys.File, b []byte, at int64) error {
 
 // unpacker reads the blocks of files, one at a time, into memory that it uses again.
 type unpacker struct {
-	dec  *zstd.Decoder
-	in   []byte
-	raw  []byte
-	read int64 // bytes of compressed blocks
+	dec     *zstd.Decoder
+	of      Unpacker
+	in      []byte
+	memory  []byte // of columns
+	columns [][]byte
+	raw     []byte
+	read    int64 // bytes of compressed blocks
 }
 
-func newUnpacker() (*unpacker, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
+func (f Form) newUnpacker() (*unpacker, error) {
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxColumnBytes),
 		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("make decoder: %w", err)
 	}
-	return &unpacker{dec: dec}, nil
+	u := &unpacker{dec: dec}
+	if f.Unpacker != nil {
+		u.of = f.Unpacker()
+	}
+	return u, nil
 }
 
 func (u *unpacker) open(f fsys.File, b *Block) (records, error) {
@@ -260,11 +257,13 @@ func (u *unpacker) open(f fsys.File, b *Block) (records, error) {
 	if cap(u.raw) < int(b.raw) {
 		u.raw = make([]byte, 0, b.raw)
 	}
-	raw, err := u.dec.DecodeAll(u.in, u.raw[:0])
-	if err != nil || len(raw) != int(b.raw) {
+	raw, err := u.unpack(u.raw[:0], u.in)
+	if u.raw = raw; err != nil {
+		return records{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if len(raw) != int(b.raw) {
 		return records{}, fmt.Errorf("%w: block does not decompress to %d bytes", errDamaged, b.raw)
 	}
-	u.raw = raw
 	return newRecords(raw, b), nil
 }
 

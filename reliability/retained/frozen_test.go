@@ -38,7 +38,7 @@ func TestFrozenFile(t *testing.T) {
 	require.Equal(t, Summary{First: first, Next: next, Records: next - first, Raw: 2637, From: at(first), To: at(next - 1),
 		Events: 51, EventFrom: at(2) - int64(time.Minute), EventTo: at(next-1) - int64(time.Minute),
 		Tags: []Tag{{Service: "shop0", Type: "order", Events: 51}}, Rules: []uint64{1, 51}}, sum)
-	seqs, r := read(t, OpenFolders(fsys.OS(), dir, filepath.Join(dir, "wal")), Query{From: first})
+	seqs, r := read(t, OpenFolders(fsys.OS(), dir, filepath.Join(dir, "wal"), Form{}), Query{From: first})
 	gaps, _ := r.Gaps()
 	require.Empty(t, gaps)
 	require.Equal(t, span(first, next), seqs)

@@ -51,46 +51,60 @@ const maxTags = 4096
 type Sketch struct {
 	sum   *Summary
 	block Block
-	place map[tagKey]uint32
+	place map[tagKey]int32
 	seen  []bool // by place, in the block
 	last  tagKey // of the event before: the next one mostly is of the same kind
-	at    uint32
-	known bool // last and at are set, and seen in this block
+	at    int32
 }
 
 type tagKey struct{ service, typ string }
 
 // Event notes an event of a record.
-func (s *Sketch) Event(service, typ []byte, at int64) {
-	if s.sum.Events == 0 {
-		s.sum.EventFrom, s.sum.EventTo = at, at
-	}
-	s.sum.Events++
-	s.sum.EventFrom, s.sum.EventTo = min(s.sum.EventFrom, at), max(s.sum.EventTo, at)
-	if s.block.EventFrom == 0 && s.block.EventTo == 0 {
-		s.block.EventFrom, s.block.EventTo = at, at
-	}
-	s.block.EventFrom, s.block.EventTo = min(s.block.EventFrom, at), max(s.block.EventTo, at)
-	if s.known && s.last.service == string(service) && s.last.typ == string(typ) {
-		s.sum.Tags[s.at].Events++
-		return
+func (s *Sketch) Event(service, typ []byte, at int64) { s.Count(s.Kind(service, typ), at) }
+
+// Kind is the place of a kind of event in the index, for Count while the Sketch is of the same file; -1: the index is
+// full.
+func (s *Sketch) Kind(service, typ []byte) int32 {
+	if s.last.service == string(service) && s.last.typ == string(typ) && len(s.sum.Tags) > 0 {
+		return s.at
 	}
 	i, ok := s.place[tagKey{string(service), string(typ)}]
 	if !ok {
 		if len(s.sum.Tags) == maxTags {
-			s.sum.MoreTags, s.block.anyTag, s.known = true, true, false
-			return
+			return -1
 		}
-		i = uint32(len(s.sum.Tags))
+		i = int32(len(s.sum.Tags))
 		key := tagKey{string(service), string(typ)}
 		s.place[key] = i
 		s.sum.Tags = append(s.sum.Tags, Tag{Service: key.service, Type: key.typ})
 		s.seen = append(s.seen, false)
 	}
-	s.seen[i] = true
-	s.sum.Tags[i].Events++
-	s.last, s.at, s.known = tagKey{s.sum.Tags[i].Service, s.sum.Tags[i].Type}, i, true
+	s.last, s.at = tagKey{s.sum.Tags[i].Service, s.sum.Tags[i].Type}, i
+	return i
 }
+
+// Count notes an event of a kind. Of one at -1 the index says nothing.
+func (s *Sketch) Count(kind int32, at int64) {
+	sum, b := s.sum, &s.block
+	if sum.Events == 0 {
+		sum.EventFrom, sum.EventTo = at, at
+	}
+	sum.Events++
+	sum.EventFrom, sum.EventTo = min(sum.EventFrom, at), max(sum.EventTo, at)
+	if b.EventFrom == 0 && b.EventTo == 0 {
+		b.EventFrom, b.EventTo = at, at
+	}
+	b.EventFrom, b.EventTo = min(b.EventFrom, at), max(b.EventTo, at)
+	if kind < 0 {
+		s.unknown()
+		return
+	}
+	s.seen[kind] = true
+	sum.Tags[kind].Events++
+}
+
+// unknown says that the block may hold events of any kind.
+func (s *Sketch) unknown() { s.sum.MoreTags, s.block.anyTag = true, true }
 
 // closeBlock returns the block and begins the next one.
 func (s *Sketch) closeBlock() Block {
@@ -101,7 +115,7 @@ func (s *Sketch) closeBlock() Block {
 			s.seen[i] = false
 		}
 	}
-	s.block, s.known = Block{}, false
+	s.block = Block{}
 	return b
 }
 

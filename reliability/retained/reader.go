@@ -26,6 +26,7 @@ type Live interface {
 type Source struct {
 	fs    fsys.FS
 	dir   string
+	form  Form
 	files func() ([]*file, error) // of the moment, ascending
 	live  func(from uint64) (Live, error)
 	// segments are the numbers at which those of the log begin, from a number on, and the next number of the log.
@@ -99,6 +100,7 @@ func (s *Store) Source() *Source {
 		segments: s.segments,
 		fs:       s.o.FS,
 		dir:      s.o.Dir,
+		form:     s.o.Form,
 		files:    func() ([]*file, error) { err := s.load(); return s.snapshot(), err },
 		live:     func(from uint64) (Live, error) { return s.o.Log.NewReader(from) },
 	}
@@ -115,13 +117,15 @@ func (s *Store) segments(from uint64) (starts []uint64) {
 	return append(starts, from, max(from, s.o.Log.NextSeq()))
 }
 
-// OpenFolders reads the folders of an engine that may be running, without its lock. It changes nothing.
-func OpenFolders(f fsys.FS, dir, logDir string) *Source {
+// OpenFolders reads the folders of an engine that may be running, without its lock. It changes nothing. form is that of
+// the Store that wrote them.
+func OpenFolders(f fsys.FS, dir, logDir string, form Form) *Source {
 	var mu sync.Mutex
 	known := map[uint64]*file{} // an index is read once
 	return &Source{
-		fs:  f,
-		dir: dir,
+		fs:   f,
+		dir:  dir,
+		form: form,
 		files: func() ([]*file, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -191,7 +195,7 @@ type Reader struct {
 
 // NewReader begins a query. The Reader must be closed.
 func (s *Source) NewReader(q Query) (*Reader, error) {
-	u, err := newUnpacker()
+	u, err := s.form.newUnpacker()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
@@ -38,6 +37,8 @@ type Options struct {
 	// Describe tells the index what is in a record. RuleType is the type of the records whose numbers the index lists.
 	Describe func(rec *wal.Record, s *Sketch) error
 	RuleType byte
+	// Form takes records apart so that less is left to compress.
+	Form Form
 	// Rewrite appends the payload of a record with what an erasure removes, and says in how many events that was. With
 	// none it appends nothing.
 	Rewrite func(dst []byte, rec *wal.Record, e *Erasure) (payload []byte, events int, err error)
@@ -82,7 +83,7 @@ type Store struct {
 	poke   chan struct{}
 	moved  chan struct{}
 	health health.Log
-	enc    *zstd.Encoder
+	packer *packer
 
 	loading sync.Mutex // held while loaded becomes true
 	loaded  atomic.Bool
@@ -278,7 +279,7 @@ func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	defer r.Close()
-	if err := s.makeEncoder(); err != nil {
+	if err := s.makePacker(); err != nil {
 		return err
 	}
 	before, err := s.before(first)
@@ -286,7 +287,7 @@ func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
 		return err
 	}
 	pace := s.pace(stop)
-	w := &writer{enc: s.enc, describe: s.o.Describe, ruleType: s.o.RuleType, pace: pace}
+	w := &writer{pack: s.packer, describe: s.o.Describe, ruleType: s.o.RuleType, pace: pace}
 	path := filepath.Join(s.o.Dir, fileName(first))
 	err = fsys.WriteAtomic(s.o.FS, path, func(to io.Writer) error {
 		w.w = to
@@ -342,13 +343,11 @@ func (s *Store) before(first uint64) (Digest, error) {
 	return sum, err
 }
 
-func (s *Store) makeEncoder() (err error) {
-	if s.enc == nil {
-		if s.enc, err = newEncoder(); err != nil {
-			return fmt.Errorf("make encoder: %w", err)
-		}
+func (s *Store) makePacker() (err error) {
+	if s.packer == nil {
+		s.packer, err = s.o.Form.newPacker()
 	}
-	return nil
+	return err
 }
 
 // pace is called after each block. It rests as long as the block took, so that the Store takes half a core at most

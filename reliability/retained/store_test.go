@@ -119,7 +119,7 @@ func span(from, to uint64) (seqs []uint64) {
 
 // sources are both ways to read: in the process, and from another one.
 func (w *world) sources() map[string]*Source {
-	return map[string]*Source{"own": w.store.Source(), "other": OpenFolders(w.disk, testDir, testLog)}
+	return map[string]*Source{"own": w.store.Source(), "other": OpenFolders(w.disk, testDir, testLog, Form{})}
 }
 
 func TestEveryRecordIsReadOnce(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // benchBody makes one NDJSON body of n events of about 255 bytes. prefix and
@@ -182,6 +184,66 @@ sinks:
   - {name: archive, file: {dir: %q}}
 `, sink.URL, b.TempDir()))
 	b.ReportMetric(float64(delivered.Load())/1e6, "MB-delivered")
+}
+
+// BenchmarkIngestRetained1000 is BenchmarkIngest1000 without and with a history in turn. The CPU time is that of the whole
+// process until all full segments are compressed.
+func BenchmarkIngestRetained1000(b *testing.B) { benchRetained(b, 1000, 4) }
+func BenchmarkIngestRetained100(b *testing.B)  { benchRetained(b, 100, 8) }
+
+// benchRetained ingests two million events twice in each round, whatever b.N: run it with -benchtime 3x.
+func benchRetained(b *testing.B, n, clients int) {
+	const events, segment = 2_000_000, 8 << 20
+	settings := fmt.Sprintf("log: {segment: %d, retain: %%s}\ncheckpoint: {interval: 2s}\n", segment)
+	var used, p99 [2]float64
+	var size, raw float64
+	for b.Loop() {
+		for i, retain := range []string{"0", "35d"} {
+			dir := b.TempDir()
+			p := benchEngine(b, dir, fmt.Sprintf(settings, retain))
+			times := make([][]float64, clients)
+			var seq atomic.Uint64
+			var wg sync.WaitGroup
+			before := e2etest.CPUSeconds(b, p.Cmd.Process.Pid)
+			for k := range clients {
+				wg.Go(func() {
+					c := dialRaw(b, p.Base, benchBody(n))
+					defer c.conn.Close()
+					for at := seq.Add(1); at <= events/uint64(n); at = seq.Add(1) {
+						began := time.Now()
+						if status, err := c.post(at); err != nil || status != http.StatusAccepted {
+							b.Errorf("request %d: status %d, %v", at, status, err)
+							return
+						}
+						times[k] = append(times[k], time.Since(began).Seconds())
+					}
+				})
+			}
+			wg.Wait()
+			testkit.Eventually(b, "no full segment is left in the log", func() bool {
+				segments, err := filepath.Glob(filepath.Join(dir, "data/wal/*.wal"))
+				require.NoError(b, err)
+				return len(segments) == 1
+			})
+			used[i] += e2etest.CPUSeconds(b, p.Cmd.Process.Pid) - before
+			all := slices.Concat(times...)
+			slices.Sort(all)
+			p99[i] += all[len(all)*99/100]
+			if i == 1 {
+				now := e2etest.Scrape(b, p)
+				size += e2etest.Sum(now["sloengine_history_bytes"])
+				raw += e2etest.Sum(now["sloengine_history_read_bytes_total"])
+			}
+			p.Kill()
+		}
+	}
+	total := float64(events * b.N)
+	b.ReportMetric(used[0]/total*1e6, "off-cpu-us/event")
+	b.ReportMetric(used[1]/total*1e6, "on-cpu-us/event")
+	b.ReportMetric(used[1]/used[0], "on/off-cpu")
+	b.ReportMetric(p99[1]/p99[0], "on/off-p99")
+	b.ReportMetric(raw/size, "compression")
+	b.ReportMetric(size/total, "bytes/event")
 }
 
 // BenchmarkRestart measures a start with ten million events after the last

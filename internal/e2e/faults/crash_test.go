@@ -149,7 +149,8 @@ func checkCrashes(t *testing.T, cycles int) {
 
 // requireHistory reads what is retained, and then the log, as another process does: each record once.
 func requireHistory(t *testing.T, data string) retained.Stats {
-	src := retained.OpenFolders(fsys.OS(), filepath.Join(data, engine.HistoryDir), filepath.Join(data, engine.LogDir))
+	src, err := engine.OpenLog(fsys.OS(), data)
+	require.NoError(t, err)
 	r, err := src.NewReader(retained.Query{})
 	require.NoError(t, err)
 	defer r.Close()
