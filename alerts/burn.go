@@ -3,6 +3,7 @@ package alerts
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ func (g *generator) sloAlerts(s *slo.SLO, tiers []Tier) []defined {
 	if !s.Alerting.Ticket.Disabled {
 		out = append(out, g.exhausted(s))
 	}
+	out = append(out, g.budgetLow(s)...)
 	if alertsSoon(s) {
 		out = append(out, g.exhaustedSoon(s))
 	}
@@ -136,13 +138,9 @@ func promise(s *slo.SLO) string {
 }
 
 func (g *generator) exhausted(s *slo.SLO) defined {
-	labels := g.sloLabels(s, SeverityTicket, ImpactMedium, promise(s))
-	l := Live{Kind: LiveExhausted, SLO: s}
-	if s.Window.Calendar == "" {
-		l.MinEvents = minEvents(s)
-	}
-	return g.define(l, rules.Rule{
-		Alert: NameBudgetExhausted, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
+	return g.define(emptied(s), rules.Rule{
+		Alert: NameBudgetExhausted, For: 2 * g.o.LongEval,
+		Labels: merge(g.sloLabels(s, SeverityTicket, ImpactMedium, promise(s)), s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
 			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow),
@@ -151,19 +149,76 @@ func (g *generator) exhausted(s *slo.SLO) defined {
 	})
 }
 
-// spent is the condition that no budget is left, of so many events.
-func (g *generator) spent(s *slo.SLO, events uint64) string {
+// emptied is the condition that no budget is left.
+func emptied(s *slo.SLO) Live {
+	l := Live{Kind: LiveExhausted, SLO: s}
+	if s.Window.Calendar == "" {
+		l.MinEvents = minEvents(s)
+	}
+	return l
+}
+
+// lowKeeps bridges what leaves a rolling window and is spent again: one alert, and not one an hour.
+const lowKeeps = time.Hour
+
+// budgetLow are the alerts on the shares of the budget that the spec names, the largest first.
+func (g *generator) budgetLow(s *slo.SLO) (out []defined) {
+	for _, a := range slices.SortedFunc(slices.Values(s.Alerting.Left), func(a, b slo.LeftAlert) int {
+		return cmp.Compare(b.Share, a.Share)
+	}) {
+		severity, impact, set := SeverityTicket, ImpactMedium, s.Alerting.Ticket
+		if a.Page {
+			severity, impact, set = SeverityPage, ImpactHigh, s.Alerting.Page
+		}
+		if set.Disabled {
+			continue
+		}
+		l := emptied(s)
+		l.Below, l.Tier.Name, l.Tier.Page = a.Share, LowTier(a), a.Page
+		labels := g.sloLabels(s, severity, impact, promise(s))
+		labels[series.LabelTier] = l.Tier.Name
+		texts := g.annotations(NameBudgetLow, g.sloNote(s,
+			g.subject(s)+" has at most "+percent(a.Share)+" of its error budget left",
+			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf(
+				"{{ if le $value 0.0 }}Nothing{{ else }}{{ $value | humanizePercentage }}{{ end }} of the budget over %s is "+
+					"left. Once it is empty, the objective of %s is missed. If no burn-rate alert of this SLO fires, the budget "+
+					"was spent before, and is not being spent fast now.", s.Window, s.Objective))))
+		if s.Indicator.Kind != slo.KindPrometheus && g.o.Names == rules.Own {
+			texts[AnnotationForecast] = g.emptyWhen(s)
+		}
+		out = append(out, g.define(l, rules.Rule{
+			Alert: NameBudgetLow, For: max(2*g.o.LongEval, set.For), KeepFiringFor: lowKeeps,
+			Labels: merge(labels, set.Labels), Annotations: merge(texts, set.Annotations),
+		}))
+	}
+	return out
+}
+
+// LowTier is the value of the label slo_tier of the alert on what is left of a budget.
+func LowTier(a slo.LeftAlert) string { return "budget-" + number(100*a.Share) }
+
+// spent is the condition that at most a share of the budget is left, of so many events.
+func (g *generator) spent(l *Live) string {
+	s := l.SLO
 	if g.o.Minimal() {
-		return g.minimalExhausted(s)
+		return g.minimalExhausted(l)
 	}
 	left := g.q.o.Alertable(s).PeriodRemaining(s)
-	cond := g.guardedSLO(s, NameBudgetExhausted)
+	cond := g.guardedSLO(s, l.Alert, l.tierMatcher()...)
 	cond.missing = missingBudget
-	// Consumed x observed >= 1.
-	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.o.PeriodObserved(s)}
-	cond.goesOn = []string{left + " <= 0"}
-	cond.also = g.busy(s, s.Window.Rolling, events)
+	// Consumed x observed >= 1 - Below.
+	cond.start = []string{left + " <= on () group_left () 1 - " + number(1-l.Below) + " / " + g.q.o.PeriodObserved(s)}
+	cond.goesOn = []string{left + " <= " + number(l.Below)}
+	cond.also = g.busy(s, s.Window.Rolling, l.MinEvents)
 	return cond.expr()
+}
+
+// tierMatcher selects the alert among those of its name on one SLO.
+func (l *Live) tierMatcher() []string {
+	if l.Tier.Name == "" {
+		return nil
+	}
+	return []string{series.LabelTier + "=" + quote(l.Tier.Name)}
 }
 
 // noData fires when an SLO's counters are missing, or nothing was counted for

@@ -66,7 +66,7 @@ func synthetic(t testing.TB) rules.Spec {
 	own.Alerting = slo.Alerting{Name: "ShopTooManyErrors", Tiers: []slo.Tier{
 		{Page: true, Long: 2 * time.Hour, Short: 10 * time.Minute, Share: 0.05},
 		{Long: 24 * time.Hour, Short: 2 * time.Hour, Share: 0.25},
-	}, NoData: slo.AlertSettings{Disabled: true}}
+	}, NoData: slo.AlertSettings{Disabled: true}, Left: []slo.LeftAlert{{Share: 0.2, Page: true}, {Share: 0.5}}}
 	slow := latency(t, "shop/latency", "95", 2*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "request"))
 	busy := simple(t, "shop/throughput", "99")
 	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput,
@@ -150,7 +150,7 @@ func exampleSpec(t testing.TB, name string) rules.Spec {
 
 // Names lists every alert name that can be generated. Each has a runbook.
 func Names() []string {
-	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameExhaustedSoon, NameNoData, NameSenderSilent,
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameBudgetLow, NameExhaustedSoon, NameNoData, NameSenderSilent,
 		NameTablesRunOut, NameWatchdog}
 	for _, e := range Catalogue() {
 		names = append(names, e.Alerts...)

@@ -140,18 +140,19 @@ func (l *Live) InRange(e Reading, firing bool) (holds bool, held []Hold) {
 	return len(held) == 0, held
 }
 
-// Spent is the condition of LiveExhausted: no budget is left over the SLO's window of the given length,
-// of which a share was observed, by enough events. held is as in InRange.
+// Spent is the condition of LiveExhausted: at most Below of the budget is left over the SLO's window of the given
+// length, of which a share was observed, by enough events. held is as in InRange.
 func (l *Live) Spent(
 	b slo.Budget, period time.Duration, observed, events float64, firing bool,
 ) (holds bool, held []Hold) {
-	if !b.HasData || b.Consumed < 1 {
+	spent := exact(1 - l.Below)
+	if !b.HasData || b.Consumed < spent {
 		return false, nil
 	}
 	held = l.fewEvents(period, events)
-	if have := b.Consumed * observed; have < 1 && !firing {
+	if have := b.Consumed * observed; have < spent && !firing {
 		held = append(held, Hold{
-			Reason: HoldObserved, Window: period, Have: have, Want: 1, Observed: observed, Events: events, kind: l.Kind,
+			Reason: HoldObserved, Window: period, Have: have, Want: spent, Observed: observed, Events: events, kind: l.Kind,
 		})
 	}
 	return len(held) == 0, held

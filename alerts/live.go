@@ -16,7 +16,7 @@ type LiveKind string
 // The kinds of live alert.
 const (
 	LiveBurn      LiveKind = "burn"      // both windows of Tier burn faster than its factor
-	LiveExhausted LiveKind = "exhausted" // no budget is left over the SLO's window
+	LiveExhausted LiveKind = "exhausted" // at most Below of the budget is left over the SLO's window
 	// the budget is empty within Window with a probability of at least Above, by the forecast
 	LiveSoon   LiveKind = "soon"
 	LiveNoData LiveKind = "no_data" // the SLO counted nothing over Window, in no group
@@ -52,11 +52,11 @@ type Live struct {
 	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
 	Service   string         // of LiveSilent
 
-	Tier   Tier           // LiveBurn
+	Tier   Tier           // LiveBurn; LiveExhausted of a share: Name and Page
 	Window time.Duration  // over which is counted
 	Above  float64        // LiveRatio, LiveLimit, LiveTrend, LiveRecovered
 	UpTo   float64        // LiveRatio; 0 = no upper bound
-	Below  float64        // LiveScore, LiveDecline, LiveRestored
+	Below  float64        // LiveScore, LiveDecline, LiveRestored, LiveExhausted
 	Effect *slo.SLO       // LiveCascade
 	After  string         // LiveRecovered
 	Recent time.Duration  // LiveRecovered, LiveRestored
@@ -91,7 +91,7 @@ func (g *generator) promQL(l *Live) string {
 	case LiveBurn:
 		return g.burns(l)
 	case LiveExhausted:
-		return g.spent(l.SLO, l.MinEvents)
+		return g.spent(l)
 	case LiveSoon:
 		return g.emptySoon(l)
 	case LiveNoData:

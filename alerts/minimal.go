@@ -41,14 +41,15 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	return strings.Join(all, "\nand ")
 }
 
-// minimalExhausted is the condition that no budget is left. A series newer than the window has some as long as the
-// rest of the window could be good.
-func (g *generator) minimalExhausted(s *slo.SLO) string {
+// minimalExhausted is the condition that at most a share of the budget is left. A series newer than the window has more
+// as long as the rest of the window could be good.
+func (g *generator) minimalExhausted(l *Live) string {
+	s := l.SLO
 	left := g.q.o.Alertable(s).Series(s, series.PeriodBudgetRemaining)
 	if s.Window.Calendar != "" || s.Window.Rolling <= 24*time.Hour {
-		return left + " <= 0"
+		return left + " <= " + number(l.Below)
 	}
-	out := left + " <= 1 - " + number(s.Window.Rolling.Hours()) + " / count_over_time(" +
+	out := left + " <= 1 - " + number((1-l.Below)*s.Window.Rolling.Hours()) + " / count_over_time(" +
 		g.q.o.Series(s, series.ValidCount+":5m") + "[" + slo.FormatDuration(s.Window.Rolling) + ":1h])"
 	if s.Alerting.MinEvents > 0 && counted(s) {
 		out += "\nand " + g.q.o.EventsOver(s, s.Window.Rolling) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)
@@ -97,7 +98,7 @@ func (g *generator) minimalGroups(s *slo.SLO) []rules.Group {
 				w = t.Long
 			}
 		}
-		if r.Alert == NameBudgetExhausted {
+		if r.Alert == NameBudgetExhausted || r.Alert == NameBudgetLow {
 			w = s.Window.Longest()
 		}
 		add(r, w)

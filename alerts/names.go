@@ -5,6 +5,7 @@ const (
 	NameBurnPage        = "ErrorBudgetBurnPage"
 	NameBurnTicket      = "ErrorBudgetBurnTicket"
 	NameBudgetExhausted = "ErrorBudgetExhausted"
+	NameBudgetLow       = "ErrorBudgetLow"
 	NameExhaustedSoon   = "ErrorBudgetExhaustedSoon"
 	NameNoData          = "SLONoData"
 )

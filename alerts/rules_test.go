@@ -125,7 +125,11 @@ func TestGrafanaAlertsAreGolden(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, of.For, time.Duration(held))
 				require.True(t, strings.HasPrefix(r.Title, of.Alert), r.Title)
-				require.Len(t, r.Annotations, len(of.Annotations))
+				queries := 0 // which Grafana's templates have not
+				if of.Annotations[AnnotationForecast] != "" {
+					queries++
+				}
+				require.Len(t, r.Annotations, len(of.Annotations)-queries)
 				for _, text := range r.Annotations {
 					require.NotRegexp(t, `\$\{|\$value\b`, text)
 				}

@@ -11,7 +11,7 @@ import (
 )
 
 // slothRules are the alerts of an SLO in the naming of Sloth: the two that Sloth has, for pages and for tickets, and
-// that on a forecast if the spec asks for it.
+// those on what is left of the budget and on a forecast if the spec asks for them.
 func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 	var out []rules.Rule
 	for _, page := range []bool{true, false} {
@@ -25,6 +25,7 @@ func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 			out = append(out, g.slothRule(s, of))
 		}
 	}
+	out = append(out, rulesOf(g.budgetLow(s))...)
 	if alertsSoon(s) {
 		out = append(out, g.exhaustedSoon(s).rule)
 	}

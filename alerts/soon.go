@@ -61,6 +61,20 @@ func (g *generator) emptySoon(l *Live) string {
 		"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0"
 }
 
+// AnnotationForecast says when a budget of which little is left will be empty.
+const AnnotationForecast = "forecast"
+
+// emptyWhen asks the Prometheus for the forecast of the engine. The engine puts its own in place of this text.
+func (g *generator) emptyWhen(s *slo.SLO) string {
+	matchers, values := []string{series.LabelSLOID + `=\"` + string(s.ID) + `\"`}, ""
+	for _, label := range g.q.groups(s) {
+		matchers, values = append(matchers, label+"=%q"), values+" $labels."+label
+	}
+	return `{{ with printf "min(` + series.ForecastExhaustion.Name + "{" + strings.Join(matchers, ",") + "," +
+		series.LabelQuantile + `=\"0.5\"})"` + values + " | query }}exhausted within {{ . | first | value | " +
+		"humanizeDuration }} with a probability of 50 %{{ else }}not exhausted within a week, or there is no forecast{{ end }}"
+}
+
 // soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and
 // some evaluations later the budget is empty.
 func (g *generator) soon(w *testWriter, subjects []subject) {

@@ -101,6 +101,7 @@ func (g *generator) testFiles(service string, calendar bool, subjects []subject,
 		g.fewEvents(w, subjects)
 		g.missing(w, subjects)
 	}
+	g.budgets(w, subjects)
 	g.soon(w, subjects)
 	var doc yamlgen.Map
 	doc.Set("rule_files", yamlgen.List(files...))

@@ -136,6 +136,38 @@ func (g *generator) fewEvents(w *testWriter, subjects []subject) {
 	}
 }
 
+// budgets spends budgets in an outage: the alerts on what is left of them fire where it is long enough by far, and
+// after it, too.
+func (g *generator) budgets(w *testWriter, subjects []subject) {
+	const length, after = 2 * time.Hour, 25 * time.Minute
+	var asserts []assertion
+	w.test("an outage of 2h spends the budget")
+	for _, s := range subjects {
+		low := g.budgetLow(s.SLO)
+		if len(low) == 0 || s.Window.Calendar != "" || !rules.CountsEvents(s.SLO) {
+			continue
+		}
+		fed := false
+		for _, a := range low {
+			enough := 2 * (1 - a.Below) * s.Objective.Budget() * float64(s.Window.Rolling)
+			if float64(length) < enough {
+				continue
+			}
+			fed = true
+			expr := "ALERTS{alertname=" + quote(NameBudgetLow) + "," + name(s) + "," + series.LabelTier + "=" +
+				quote(a.Tier.Name) + `,alertstate="firing"}`
+			asserts = append(asserts, assertion{testHealthy, expr, 0},
+				assertion{testHealthy + length + after, expr, s.feed.groups})
+		}
+		if fed {
+			w.input(s, phase{testHealthy, 0}, phase{length, 1}, phase{after + 5*time.Minute, 0})
+		}
+	}
+	if len(asserts) > 0 {
+		w.asserts(asserts)
+	}
+}
+
 // missing lets the counters vanish.
 func (g *generator) missing(w *testWriter, subjects []subject) {
 	var asserts []assertion

@@ -78,6 +78,10 @@ func TestRuleTestsPass(t *testing.T) {
 			pass(name+" sloth", exampleSpec(t, name), rules.Options{Names: rules.Sloth})
 		}
 	}
+	low := exampleSpec(t, "minimal")
+	low.SLOs[0].Alerting.Left = []slo.LeftAlert{{Share: 0.5}, {Share: 0.2, Page: true}}
+	pass("budget left minimal", low, rules.Options{Profile: rules.Minimal})
+	pass("budget left sloth", low, rules.Options{Names: rules.Sloth})
 	only := func(in rules.Spec, ids ...slo.ID) []*slo.SLO {
 		return slices.DeleteFunc(in.Expressible().SLOs, func(s *slo.SLO) bool { return !slices.Contains(ids, s.ID) })
 	}
@@ -118,12 +122,15 @@ func TestRuleTestsNoticeWrongRules(t *testing.T) {
 		{"a no-data alert that waits", rules.Minimal, "for: 10m", "for: 1h"},
 		{"a threshold off by a twentieth", rules.Full, "0.0144 / slo:observed", "0.01512 / slo:observed"},
 		{"a tenth of what was observed", rules.Full, "vector(0)) / 120, 1)", "vector(0)) / 1200, 1)"},
+		{"a budget that must be spent a hundred times over", rules.Minimal, "<= 1 - 360 /", "<= 1 - 36000 /"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := minimalOptions()
 			o.Profile = c.profile
-			require.Contains(t, promtoolFails(t, ruleTests(t, exampleSpec(t, "minimal"), o, c.old, c.new)...), "FAILED")
+			in := exampleSpec(t, "minimal")
+			in.SLOs[0].Alerting.Left = []slo.LeftAlert{{Share: 0.5}}
+			require.Contains(t, promtoolFails(t, ruleTests(t, in, o, c.old, c.new)...), "FAILED")
 		})
 	}
 }

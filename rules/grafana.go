@@ -127,6 +127,9 @@ func grafanaAlert(r *Rule, o GrafanaOptions, titles map[string]int) grafanaRule 
 		out.Labels[name] = dollars(out.Labels[name])
 	}
 	for name, text := range r.Annotations {
+		if strings.Contains(text, "| query }}") {
+			continue // Grafana's templates cannot query
+		}
 		out.Annotations[name] = strings.ReplaceAll(text, "$value", "$values.A.Value")
 	}
 	return out

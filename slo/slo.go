@@ -360,6 +360,7 @@ type Alerting struct {
 	Ticket     AlertSettings // burns that need a person this week
 	NoData     AlertSettings // nothing valid arrives any more
 	Soon       SoonAlert     // the budget will probably be empty soon
+	Left       []LeftAlert   // little of the budget is left
 }
 
 // AlertsBy is who sends the alerts on counters of a Prometheus.
@@ -377,6 +378,12 @@ type SoonAlert struct {
 	Within      time.Duration // at most a week; 0: there is no such alert
 	Probability float64       // in (0,1)
 	AlertSettings
+}
+
+// LeftAlert is an alert on a budget of which at most a share is left.
+type LeftAlert struct {
+	Share float64 // in (0,1)
+	Page  bool
 }
 
 // AlertSettings are what a user may change of one kind of alert.

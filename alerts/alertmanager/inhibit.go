@@ -1,10 +1,12 @@
 package alertmanager
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -40,7 +42,7 @@ func (g *generator) inhibit() []inhibitRule {
 	groups := g.groupLabels()
 	out := []inhibitRule{
 		{
-			Source: []string{g.sloSeverity(Critical), present(g.idLabel())},
+			Source: g.pages(present(g.idLabel())),
 			Target: []string{g.sloSeverity(Warning), present(g.idLabel())},
 			Equal:  append([]string{g.idLabel()}, groups...),
 		},
@@ -58,11 +60,54 @@ func (g *generator) inhibit() []inhibitRule {
 			Equal:  append([]string{series.LabelSLOID}, groups...),
 		})
 	}
+	out = append(out, g.byBudget(groups)...)
 	out = append(out, g.byCause()...)
 	for _, a := range g.in.Agreements {
 		if a.Warning > 0 || a.Critical > 0 {
 			out = append(out, g.byScore(a, groups)...)
 		}
+	}
+	return out
+}
+
+// pages match the paging alerts on SLOs that keep others quiet: not those on what is left of a budget, which fire as
+// long as little is left, whatever else happens.
+func (g *generator) pages(of string) []string {
+	out := []string{g.sloSeverity(Critical), of}
+	if g.opt.Names != rules.Sloth && slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool {
+		return slices.ContainsFunc(s.Alerting.Left, func(a slo.LeftAlert) bool { return a.Page })
+	}) {
+		out = append(out, notOneOf(labelAlertName, []string{alerts.NameBudgetLow}))
+	}
+	return out
+}
+
+// byBudget keeps the alerts on what is left of a budget quiet by those on less: a page by a page only.
+func (g *generator) byBudget(groups []string) (out []inhibitRule) {
+	var shares []slo.LeftAlert
+	for _, s := range g.in.SLOs {
+		for _, a := range s.Alerting.Left {
+			if !slices.ContainsFunc(shares, func(o slo.LeftAlert) bool { return o.Share == a.Share }) {
+				shares = append(shares, a)
+			}
+		}
+	}
+	if len(shares) == 0 {
+		return nil
+	}
+	slices.SortFunc(shares, func(a, b slo.LeftAlert) int { return cmp.Compare(a.Share, b.Share) })
+	low := equal(labelAlertName, alerts.NameBudgetLow)
+	add := func(source []string, target ...string) {
+		out = append(out, inhibitRule{Source: append(source, present(series.LabelSLOID)),
+			Target: append(target, low, present(series.LabelSLOID)), Equal: append([]string{series.LabelSLOID}, groups...)})
+	}
+	add([]string{equal(labelAlertName, alerts.NameBudgetExhausted)}, g.severity(Warning))
+	var more []string
+	for i := len(shares) - 1; i > 0; i-- {
+		more = append(more, alerts.LowTier(shares[i]))
+		source := []string{low, equal(series.LabelTier, alerts.LowTier(shares[i-1]))}
+		add(slices.Clone(source), g.severity(Warning), oneOf(series.LabelTier, more))
+		add(append(source, g.severity(Critical)), oneOf(series.LabelTier, more))
 	}
 	return out
 }
@@ -81,7 +126,7 @@ func (g *generator) byCause() []inhibitRule {
 				continue // alerts.Lint says so
 			}
 			rule := inhibitRule{cause: true,
-				Source: []string{g.sloSeverity(Critical), equal(g.idLabel(), g.idOf(c.SLO))},
+				Source: g.pages(equal(g.idLabel(), g.idOf(c.SLO))),
 				Target: []string{g.sloSeverity(Critical, Warning), equal(g.idLabel(), g.idOf(s.ID))},
 			}
 			for _, name := range slices.Sorted(maps.Keys(c.Group)) {
@@ -116,7 +161,7 @@ func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 	components = slices.Compact(components)
 	scores := []string{alerts.NameCompositeCritical, alerts.NameCompositeWarning}
 	out := []inhibitRule{{
-		Source: []string{g.sloSeverity(Critical), g.ofSLOs(components)},
+		Source: g.pages(g.ofSLOs(components)),
 		Target: append(agreementAlerts(a), g.severity(Warning), oneOf(labelAlertName, scores)), Equal: groups,
 	}}
 	rule := func(alert string, quiet ...Class) {

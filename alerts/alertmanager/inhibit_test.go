@@ -36,6 +36,7 @@ func (d *document) inhibits(source, target map[string]string) bool {
 func TestInhibition(t *testing.T) {
 	in := insurance(t)
 	in.SLOs[0].Alerting.Soon = slo.SoonAlert{Within: 24 * time.Hour, Probability: 0.8}
+	in.SLOs[0].Alerting.Left = []slo.LeftAlert{{Share: 0.5}, {Share: 0.2}, {Share: 0.1, Page: true}}
 	out, _, err := Config(in, Options{Receivers: receivers(t)})
 	require.NoError(t, err)
 	var doc document
@@ -50,11 +51,24 @@ func TestInhibition(t *testing.T) {
 	ticket := func(name, product string) map[string]string {
 		return l("alertname", name, "severity", "ticket", "service", svc, "slo_id", up, "product", product)
 	}
+	low := func(tier, severity, product string) map[string]string {
+		return l("alertname", "ErrorBudgetLow", "severity", severity, "service", svc, "slo_id", up, "product", product,
+			"slo_tier", tier)
+	}
 	for _, c := range []struct {
 		name           string
 		source, target map[string]string
 		want           bool
 	}{
+		{"half by a fifth", low("budget-20", "ticket", "MED"), low("budget-50", "ticket", "MED"), true},
+		{"half by a tenth", low("budget-10", "page", "MED"), low("budget-50", "ticket", "MED"), true},
+		{"a fifth by half", low("budget-50", "ticket", "MED"), low("budget-20", "ticket", "MED"), false},
+		{"a page by a ticket on less", ticket("ErrorBudgetExhausted", "MED"), low("budget-10", "page", "MED"), false},
+		{"a ticket by the empty budget", ticket("ErrorBudgetExhausted", "MED"), low("budget-20", "ticket", "MED"), true},
+		{"another product", low("budget-20", "ticket", "MED"), low("budget-50", "ticket", "SOM"), false},
+		{"a low budget keeps no burn quiet", low("budget-10", "page", "MED"), ticket("ErrorBudgetBurnTicket", "MED"), false},
+		{"nor a score", low("budget-10", "page", "MED"), warn, false},
+		{"low budget by the page on a burn", page, low("budget-20", "ticket", "MED"), true},
 		{"forecast by empty budget", ticket("ErrorBudgetExhausted", "MED"), ticket("ErrorBudgetExhaustedSoon", "MED"), true},
 		{"forecast by empty budget, another product", ticket("ErrorBudgetExhausted", "SOM"),
 			ticket("ErrorBudgetExhaustedSoon", "MED"), false},

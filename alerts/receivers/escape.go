@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/alertmanager/notify/telegram"
 	"github.com/prometheus/alertmanager/template"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/rules/series"
@@ -121,7 +122,8 @@ func alertLines(a template.Alert, room int) string {
 	}
 	for _, line := range [][2]string{
 		{"Impact", a.Labels[series.LabelImpact]},
-		{"Why", a.Annotations[state.AnnotationWhy]}, {"Also affected", a.Annotations["affected"]},
+		{"Why", a.Annotations[state.AnnotationWhy]}, {"Forecast", a.Annotations[alerts.AnnotationForecast]},
+		{"Also affected", a.Annotations["affected"]},
 		{"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
 		{"Runbook", a.Annotations["runbook_url"]}, {"Alert", a.Annotations["alert"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},

@@ -72,6 +72,13 @@ func TestLinksToTraces(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, mail, "<p>Without bank=&lt;X&gt; it would be 1.</p>")
 	delete(alert.Annotations, "why")
+	alert.Annotations["forecast"] = "exhausted in 6h at this pace"
+	require.Contains(t, alertLines(alert, 500), "Forecast: exhausted in 6h at this pace\n")
+	data.Alerts = template.Alerts{alert}
+	mail, err = templates.ExecuteHTMLString(`{{ template "email.default.html" . }}`, data)
+	require.NoError(t, err)
+	require.Contains(t, mail, "<p>Forecast: exhausted in 6h at this pace</p>")
+	delete(alert.Annotations, "forecast")
 
 	require.Contains(t, alertLines(alert, 180), "Failing traces: "+link("1")+" "+link("2")+"\n")
 	require.Contains(t, alertLines(alert, 120), "Failing traces: "+link("1")+"\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/alertmanager/template"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
@@ -49,6 +50,7 @@ const templates = `
 {{ with .Labels.slo_impact }}<p>Impact: {{ . }}</p>{{ end }}
 {{ with .Annotations.affected }}<p>Also affected: {{ . }}</p>{{ end }}
 {{ with .Annotations.` + state.AnnotationWhy + ` }}<p>{{ . }}</p>{{ end }}
+{{ with .Annotations.` + alerts.AnnotationForecast + ` }}<p>Forecast: {{ . }}</p>{{ end }}
 <p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · {{ end }}{{ end }}
 {{- with .Annotations.incident }}<a href="{{ . }}">Incident</a> · {{ end }}
 {{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}

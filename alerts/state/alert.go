@@ -64,6 +64,9 @@ type Alert struct {
 	// Why is what is different about the bad events, likewise. It has values that came with events.
 	Why string `json:"-"`
 
+	// Forecast is when a budget of which little is left will be empty.
+	Forecast string `json:"-"`
+
 	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
 }
 
@@ -106,6 +109,9 @@ func (a *Alert) Show(escape func(value string) string) []alerts.Annotation {
 			why = escape(why)
 		}
 		out = annotate(out, AnnotationWhy, why)
+	}
+	if a.Forecast != "" {
+		out = annotate(out, alerts.AnnotationForecast, a.Forecast)
 	}
 	if a.live.PageURL == "" {
 		return out

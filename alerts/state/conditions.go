@@ -60,6 +60,8 @@ type finding struct {
 	verdict
 	value float64
 	held  []alerts.Hold // what keeps it from holding
+
+	forecast string // of a budget of which little is left
 }
 
 // found makes the finding of a condition. Nothing holds a firing alert.
@@ -67,7 +69,7 @@ func found(holds, firing bool, observed, value float64, held []alerts.Hold) find
 	if firing {
 		held = nil
 	}
-	return finding{verdictOf(holds, firing, observed), value, held}
+	return finding{verdict: verdictOf(holds, firing, observed), value: value, held: held}
 }
 
 // group evaluates a condition on one group of an SLO.
@@ -125,7 +127,13 @@ func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 	case alerts.LiveLimit:
 		return st.limit(c, r.Group, alerts.NewReading(r.SLO, recovery), firing)
 	}
-	return found(holds, firing, observed(recovery), f.value, f.held)
+	forecast := ""
+	if holds && c.Kind == alerts.LiveExhausted && c.Tier.Name != "" && r.Outlook != nil {
+		forecast = r.Outlook.Forecast.AtThisPace(slo.FormatDuration)
+	}
+	f = found(holds, firing, observed(recovery), f.value, f.held)
+	f.forecast = forecast
+	return f
 }
 
 // limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of

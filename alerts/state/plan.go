@@ -144,7 +144,7 @@ func (p *plan) all() [][]condition {
 func (p *plan) add(l alerts.Live) {
 	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window),
 		short: burnIndex(l.Recovery())}
-	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || alerts.Pages(c.severity)
+	c.urgent = l.Tier.Page || alerts.Pages(c.severity)
 	c.key = l.Alert + "/" + l.Tier.Name
 	if l.Agreement != nil {
 		c.agreement = l.Agreement.Name

@@ -251,13 +251,13 @@ func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
 	}
 	if a == nil {
 		if v == yes {
-			st.start(row, k, value, firstBad)
+			st.start(row, k, f, firstBad)
 		}
 		return
 	}
 	switch v {
 	case yes:
-		a.Value, a.falseSince, a.Kept = value, time.Time{}, false
+		a.Value, a.Forecast, a.falseSince, a.Kept = value, f.forecast, time.Time{}, false
 		if a.State == Pending {
 			if st.gap {
 				a.ActiveSince = st.now
@@ -285,10 +285,10 @@ func (st *step) advance(row *row, k int, f finding, firstBad time.Time) {
 	}
 }
 
-func (st *step) start(row *row, k int, value float64, firstBad time.Time) {
+func (st *step) start(row *row, k int, f finding, firstBad time.Time) {
 	c := &row.plan[k]
 	a := &alert{Alert: c.newAlert(row)}
-	a.State, a.Value, a.ActiveSince, a.FirstBad = Pending, value, st.now, st.now
+	a.State, a.Value, a.Forecast, a.ActiveSince, a.FirstBad = Pending, f.value, f.forecast, st.now, st.now
 	if !firstBad.IsZero() && firstBad.Before(st.now) {
 		a.FirstBad = firstBad
 	}

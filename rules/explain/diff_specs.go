@@ -94,6 +94,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f.add("cost", cost(o.Cost), cost(n.Cost), "on everything that is still counted; incidents that are over keep theirs")
 	f.tiers(o, n)
 	f.add("exhausted_soon", soon(o), soon(n), "")
+	f.add("budget_left", budgetLeft(o), budgetLeft(n), "")
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
 	f.add("inherit_labels", fmt.Sprint(!o.Alerting.NoSpecLabels), fmt.Sprint(!n.Alerting.NoSpecLabels),
 		"routing may change")
@@ -196,6 +197,19 @@ func soon(s *slo.SLO) string {
 		text += " for " + slo.FormatDuration(a.For)
 	}
 	return text
+}
+
+// budgetLeft are the alerts on what is left of the budget.
+func budgetLeft(s *slo.SLO) string {
+	var out []string
+	for _, a := range s.Alerting.Left {
+		text := slo.FormatRatio(round(100*a.Share)) + " %"
+		if a.Page {
+			text += " (page)"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
 
 func falsePages(s *slo.SLO) string { return slo.FormatRatio(s.Alerting.MaxFalsePages()) + "/y" }

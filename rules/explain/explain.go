@@ -131,7 +131,14 @@ func (e *Explanation) String() string {
 		fmt.Fprintf(&b, "  ticket     forecast: the budget is exhausted within %s with a probability of at least %s %%\n",
 			slo.FormatDuration(soon.Within), slo.FormatRatio(round(100*soon.Probability)))
 	}
-	if len(e.Tiers) == 0 && soon.Within == 0 {
+	for _, a := range s.Alerting.Left {
+		kind := "ticket"
+		if a.Page {
+			kind = "page"
+		}
+		fmt.Fprintf(&b, "  %-10s at most %s %% of the budget is left\n", kind, slo.FormatRatio(round(100*a.Share)))
+	}
+	if len(e.Tiers) == 0 && soon.Within == 0 && len(s.Alerting.Left) == 0 {
 		b.WriteString("  alerts     none\n")
 	}
 	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond,

@@ -92,6 +92,37 @@ const Beyond = time.Duration(1<<63 - 1)
 // Beyond stands for never: at that rate, what leaves the window makes up for what comes.
 type Pace struct{ Low, High time.Duration }
 
+// AtThisPace says when the budget is empty at the burn rates of the last hours, such as "exhausted in 6h to 9h at this
+// pace". text prints a duration.
+func (f *Forecast) AtThisPace(text func(time.Duration) string) string {
+	p := f.Pace
+	low, high := Ahead(p.Low, text), Ahead(p.High, text)
+	switch {
+	case f.TooLittle != "":
+		return "no forecast: " + f.TooLittle
+	case f.Exhaustion.Already:
+		return "exhausted now"
+	case p.Low == Beyond:
+		return "not exhausted within the window at this pace"
+	case p.High == Beyond:
+		return "exhausted in " + low + " at the fastest recent pace, not at the slowest"
+	case low == high:
+		return "exhausted in " + low + " at this pace"
+	}
+	return "exhausted in " + low + " to " + high + " at this pace"
+}
+
+// Ahead prints a time ahead to the minute, and from a day on to the hour.
+func Ahead(d time.Duration, text func(time.Duration) string) string {
+	switch {
+	case d < time.Minute:
+		return "a minute"
+	case d < 24*time.Hour:
+		return text(d.Round(time.Minute))
+	}
+	return text(d.Round(time.Hour))
+}
+
 // Running is an incident that has not ended.
 type Running struct {
 	Since time.Time     // start of the hour in which it began

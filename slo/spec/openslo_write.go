@@ -283,6 +283,7 @@ func (e *openEncoder) policies(o *slo.SLO, lose func(bool, string)) *yamlgen.Nod
 	lose(a.FalsePages > 0, "false_pages")
 	lose(a.Name != "", "the name of its alerts")
 	lose(a.Soon.Within > 0, "exhausted_soon")
+	lose(len(a.Left) > 0, "budget_left")
 	return yamlgen.List(out...)
 }
 

@@ -250,6 +250,7 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 	o.Alerting = drawAlerting(t)
 	if in.Kind != slo.KindPrometheus && in.Kind != slo.KindVolume && rapid.Bool().Draw(t, "exhausted soon") {
 		o.Alerting.Soon = drawSoon(t)
+		o.Alerting.Left = drawLeft(t)
 	}
 	for _, x := range []*slo.AlertSettings{&o.Alerting.Page, &o.Alerting.Ticket, &o.Alerting.NoData,
 		&o.Alerting.Soon.AlertSettings} {
@@ -329,6 +330,13 @@ func drawAlerting(t *rapid.T) slo.Alerting {
 		s.Labels, s.Annotations = drawTexts(t, "labels"), drawTexts(t, "annotations")
 	}
 	return a
+}
+
+func drawLeft(t *rapid.T) (out []slo.LeftAlert) {
+	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 999), 0, 4, rapid.ID).Draw(t, "budget_left") {
+		out = append(out, slo.LeftAlert{Share: float64(n) / 1000, Page: rapid.Bool().Draw(t, "page")})
+	}
+	return out
 }
 
 func drawSoon(t *rapid.T) slo.SoonAlert {

@@ -23,6 +23,35 @@ func loadText(t *testing.T, text string) (*Spec, Problems) {
 	return s, ps
 }
 
+func TestBudgetLeft(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		want    []slo.LeftAlert
+		problem string
+	}{
+		{"[50, 20]", []slo.LeftAlert{{Share: 0.5}, {Share: 0.2}}, ""},
+		{"[12.5, {left: 1, severity: page}, {left: 99}]",
+			[]slo.LeftAlert{{Share: 0.125}, {Share: 0.01, Page: true}, {Share: 0.99}}, ""},
+		{"[]", nil, "budget_left: want 1 to 8 percentages, got 0"},
+		{"[1, 2, 3, 4, 5, 6, 7, 8, 9]", nil, "want 1 to 8 percentages, got 9"},
+		{"[100]", nil, "want a percentage below 100"},
+		{"[0]", nil, "want a percentage above 0"},
+		{"[20, {left: 20, severity: page}]", nil, "budget_left: 20 is listed twice"},
+		{"[{severity: page}]", nil, "left"},
+		{"[{left: 20, severity: loud}]", nil, "severity"},
+		{"20", nil, "want a list"},
+	} {
+		s, ps := loadText(t, strings.NewReplacer("CAPACITY", "5 per 1m", "exhausted_soon: SOON", "budget_left: "+c.text).
+			Replace(throughputSpec))
+		if c.problem != "" {
+			require.Contains(t, ps.Errors().String(), c.problem, c.text)
+			continue
+		}
+		require.Empty(t, ps.Errors().String())
+		require.Equal(t, c.want, s.SLOs[0].Alerting.Left)
+	}
+}
+
 const throughputSpec = `version: sloengine/v1
 service: shop
 slos:

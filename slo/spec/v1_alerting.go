@@ -3,6 +3,7 @@ package spec
 import (
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ func (s alerting) keys() keys {
 		at("ticket", settings{s.sloDraft, &a.Ticket}),
 		at("no_data", settings{s.sloDraft, &a.NoData}),
 		at("exhausted_soon", soon(s)),
+		at("budget_left", leftValue{&a.Left}),
 	}
 }
 
@@ -206,16 +208,81 @@ func (tiersValue) shape() shape.Shape { return listShape(tierKeys(&slo.Tier{}).s
 func tierKeys(t *slo.Tier) keys {
 	long, short, budget := burnKeys(t, "long", "short", "budget")
 	return keys{
-		at("severity", custom{
-			in: func(v *yamldoc.Value) {
-				s, _ := v.Choice("page", "ticket")
-				t.Page = s == "page"
-			},
-			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(severityName(t.Page)) },
-			is:  func() doc { return wordsShape("page", "ticket") },
-		}).need("want page or ticket"),
+		at("severity", severity(&t.Page)).need("want page or ticket"),
 		long, short, budget,
 	}
+}
+
+func severity(page *bool) value {
+	return custom{
+		in: func(v *yamldoc.Value) {
+			s, _ := v.Choice("page", "ticket")
+			*page = s == "page"
+		},
+		out: func(*encoder) *yamlgen.Node { return yamlgen.Text(severityName(*page)) },
+		is:  func() doc { return wordsShape("page", "ticket") },
+	}
+}
+
+const maxLeft = 8
+
+// leftValue are the alerts on what is left of the budget: percentages, or {left: 20, severity: page}.
+type leftValue struct{ of *[]slo.LeftAlert }
+
+func (l leftValue) read(v *yamldoc.Value) {
+	if v.IsList() && (v.Len() == 0 || v.Len() > maxLeft) {
+		v.Errorf("such as [50, 20]", "budget_left: want 1 to %d percentages, got %d", maxLeft, v.Len())
+		return
+	}
+	eachItem(v, func(i *yamldoc.Value) {
+		var x slo.LeftAlert
+		i.What = "budget_left"
+		if i.IsMapping() {
+			leftKeys(&x).read(i)
+		} else {
+			x.Share, _ = readLeft(i)
+		}
+		switch {
+		case x.Share == 0:
+		case slices.ContainsFunc(*l.of, func(o slo.LeftAlert) bool { return o.Share == x.Share }):
+			i.Errorf("remove one", "budget_left: %s is listed twice", shareText(x.Share))
+		default:
+			*l.of = append(*l.of, x)
+		}
+	})
+}
+
+func (l leftValue) write(e *encoder) *yamlgen.Node {
+	return lineOf(*l.of, func(x *slo.LeftAlert) *yamlgen.Node {
+		if !x.Page {
+			return yamlgen.Plain(shareText(x.Share))
+		}
+		return leftKeys(x).write(e).Line()
+	})
+}
+
+func (leftValue) shape() shape.Shape {
+	return listShape(eitherShape(leftDoc, leftKeys(&slo.LeftAlert{}).shape()))
+}
+
+func leftKeys(x *slo.LeftAlert) keys {
+	return keys{
+		at("left", single[float64]{&x.Share, readLeft, shareText, &leftDoc}).
+			need("set the share of the budget that is left, in percent, such as `left: 20`"),
+		at("severity", severity(&x.Page)).or("ticket"),
+	}
+}
+
+var leftDoc = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "100", Above: true, Below: true, Note: "percentage"}
+
+// readLeft reads a share of the budget.
+func readLeft(v *yamldoc.Value) (float64, bool) {
+	share, ok := readShare(v)
+	if ok && share >= 1 {
+		v.Errorf("such as 20", "%s: want a percentage below 100, got %s", v.What, shareText(share))
+		return 0, false
+	}
+	return share, ok
 }
 
 // burnKeys are the windows of a tier and the share of the budget, by the names that a format has for them.

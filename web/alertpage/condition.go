@@ -48,7 +48,8 @@ func compare(a *state.Alert, rep *sla.Report) []compared {
 		case alerts.LiveExhausted:
 			if r.Budget.HasData {
 				return []compared{{What: "error budget left over " + r.SLO.Window.String(),
-					Value: format.Percent(r.Budget.Remaining, 1), Threshold: "at most 0%", Over: r.Budget.Remaining <= 0,
+					Value: format.Percent(r.Budget.Remaining, 1), Threshold: "at most " + format.WrittenPercent(l.Below),
+					Over:   r.Budget.Remaining <= l.Below,
 					Events: format.Count(r.Budget.Counts.Valid()), Observed: format.Percent(r.Coverage, 0)}}
 			}
 		case alerts.LiveRecovered:
@@ -96,7 +97,7 @@ func last(a *state.Alert, l *alerts.Live) compared {
 		out.What, out.Threshold = "error ratio over "+window, "above "+format.WrittenPercent(l.Tier.Threshold)
 		out.Factor = format.BurnRate(l.Tier.Factor)
 	case alerts.LiveExhausted:
-		out.What, out.Threshold = "error budget left", "at most 0%"
+		out.What, out.Threshold = "error budget left", "at most "+format.WrittenPercent(l.Below)
 	case alerts.LiveSoon:
 		out.What = "probability that the budget is exhausted within " + window
 		out.Threshold = "at least " + format.WrittenPercent(l.Above)

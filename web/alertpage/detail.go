@@ -22,6 +22,7 @@ type detailPage struct {
 	Row                  Row
 	Summary, Description string
 	Why                  string      // what is different about the bad events; "" if nothing is known
+	Forecast             string      // when a budget of which little is left will be empty; "" of other alerts
 	Steps                []site.Link // what a person does next, beside the runbook
 	Figures              []site.Figure
 	Compared             []compared
@@ -60,8 +61,8 @@ func (h *Handler) detailPage(c *gin.Context) {
 		Layout: h.Layout(c, v, format.Safe(a.Name, format.MaxName), "alerts"), Row: rows.Row(a),
 		Summary:     format.Safe(a.Annotation("summary"), format.MaxText),
 		Description: format.Safe(a.Annotation("description"), format.MaxText),
-		Why:         format.Safe(a.Why, format.MaxText),
-		Figures:     figures(a, onset, v.Now), Compared: compare(a, v.Rep),
+		Why:         format.Safe(a.Why, format.MaxText), Forecast: a.Forecast,
+		Figures: figures(a, onset, v.Now), Compared: compare(a, v.Rep),
 		API: h.Opt.ExternalPath + "/api/v1/alerts?" + site.GroupQuery(a.GroupBy, a.Group).Encode(),
 	}
 	p.Crumbs = h.Crumb("Alerts", site.AlertListPath, p.Title)

@@ -15,23 +15,7 @@ func RunsOut(f *forecast.Forecast) bool {
 }
 
 // Pace says when a budget is empty at the burn rates of the last hours, such as "exhausted in 6h to 9h at this pace".
-func Pace(f *forecast.Forecast) string {
-	p := f.Pace
-	low, high := ahead(p.Low), ahead(p.High)
-	switch {
-	case f.TooLittle != "":
-		return "no forecast: " + f.TooLittle
-	case f.Exhaustion.Already:
-		return "exhausted now"
-	case p.Low == forecast.Beyond:
-		return "not exhausted within the window at this pace"
-	case p.High == forecast.Beyond:
-		return "exhausted in " + low + " at the fastest recent pace, not at the slowest"
-	case low == high:
-		return "exhausted in " + low + " at this pace"
-	}
-	return "exhausted in " + low + " to " + high + " at this pace"
-}
+func Pace(f *forecast.Forecast) string { return f.AtThisPace(Duration) }
 
 // PaceSince is Pace after the onset of the incident that runs, such as
 // "incident since 13:39 UTC, exhausted in 6h at this pace". A zero onset means that none does.
@@ -43,15 +27,7 @@ func PaceSince(f *forecast.Forecast, onset, now time.Time) string {
 }
 
 // ahead prints a time ahead by its two largest units, minutes only if it is less than a day.
-func ahead(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return "a minute"
-	case d < 24*time.Hour:
-		return Duration(d.Round(time.Minute))
-	}
-	return Duration(d.Round(time.Hour))
-}
+func ahead(d time.Duration) string { return forecast.Ahead(d, Duration) }
 
 // Ahead prints a time ahead, and what lies beyond the forecast.
 func Ahead(d time.Duration) string {
