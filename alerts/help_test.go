@@ -150,8 +150,8 @@ func exampleSpec(t testing.TB, name string) rules.Spec {
 
 // Names lists every alert name that can be generated. Each has a runbook.
 func Names() []string {
-	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameBudgetLow, NameExhaustedSoon, NameNoData, NameSenderSilent,
-		NameTablesRunOut, NameWatchdog}
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameBudgetLow, NameExhaustedSoon, NameNoData,
+		NameSenderSilent, NameTablesRunOut, NameWatchdog}
 	for _, e := range Catalogue() {
 		names = append(names, e.Alerts...)
 	}

@@ -72,7 +72,8 @@ func (g *generator) emptyWhen(s *slo.SLO) string {
 	}
 	return `{{ with printf "min(` + series.ForecastExhaustion.Name + "{" + strings.Join(matchers, ",") + "," +
 		series.LabelQuantile + `=\"0.5\"})"` + values + " | query }}exhausted within {{ . | first | value | " +
-		"humanizeDuration }} with a probability of 50 %{{ else }}not exhausted within a week, or there is no forecast{{ end }}"
+		"humanizeDuration }} with a probability of 50 %{{ else }}not exhausted within a week, or there is no forecast{{ " +
+		"end }}"
 }
 
 // soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and

@@ -33,8 +33,10 @@ var relayed = map[string]func(s float64) float64{
 	`sloengine_outbox_buckets`:                                                               constant(64),
 	`sloengine_outbox_stale_leases_total`:                                                    constant(1),
 	`sloengine_outbox_ready{part="database"}`:                                                constant(1),
-	`sloengine_outbox_ready{part="broker"}`:                                                  func(s float64) float64 { return float64(int(s/600) % 2) },
-	`sloengine_outbox_deleted_rows_total`:                                                    growing(20),
+	`sloengine_outbox_ready{part="broker"}`: func(s float64) float64 {
+		return float64(int(s/600) % 2)
+	},
+	`sloengine_outbox_deleted_rows_total`: growing(20),
 }
 
 // The dashboard Outbox shows all that relays export.

@@ -134,7 +134,8 @@ func TestLogRecords(t *testing.T) {
 		shopOnly(o)
 		o.Translation.Spans = &otlp.Settings{Logs: []otlp.LogRule{{Event: "order.paid", Type: "order"}}}
 	})
-	body := `{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeLogs":[
+	body := `{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+	"scopeLogs":[
 		{"logRecords":[{"eventName":"order.paid","timeUnixNano":"%d"},{"eventName":"other"}]}]}]}`
 	for range 2 {
 		rec := r.postTo(LogsPath, fmt.Sprintf(body, testNow.UnixNano()), headers{"Content-Type": "application/json"})

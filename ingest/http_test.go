@@ -180,9 +180,11 @@ func decodeAnswer(t testing.TB, w *httptest.ResponseRecorder) Problem {
 	return p
 }
 
-const goodEvent = `{"id":"pol-42-issued","time":"2026-11-20T08:59:00.123Z","service":"insurance-unpaid","type":"application",
+const goodEvent = `{"id":"pol-42-issued","time":"2026-11-20T08:59:00.123Z","service":"insurance-unpaid",
+"type":"application",
  "outcome":"failure","severity":"critical","duration_ms":812,"count":1,
- "attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","channel":"front","status":503}}`
+ "attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","channel":"front",
+ "status":503}}`
 
 func TestTheAnswerHasOneShape(t *testing.T) {
 	r := newRig(t, nil)

@@ -42,7 +42,8 @@ func TestTraceOfALogRecord(t *testing.T) {
 		shopOnly(o)
 		o.Translation.Spans = &otlp.Settings{Logs: []otlp.LogRule{{Event: "order.paid", Type: "order"}}}
 	})
-	body := fmt.Sprintf(`{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+	body := fmt.Sprintf(`{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name",
+	"value":{"stringValue":"shop"}}]},
 		"scopeLogs":[{"logRecords":[
 		{"eventName":"order.paid","timeUnixNano":"%[1]d","traceId":"0af7651916cd43dd8448eb211c80319c"},
 		{"eventName":"order.paid","timeUnixNano":"%[1]d"}]}]}]}`, testNow.UnixNano())
@@ -52,10 +53,12 @@ func TestTraceOfALogRecord(t *testing.T) {
 	_, ok := r.traces.Of(key)
 	require.False(t, ok, "the last one has none")
 
-	body = fmt.Sprintf(`{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+	body = fmt.Sprintf(`{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name",
+	"value":{"stringValue":"shop"}}]},
 		"scopeLogs":[{"logRecords":[
 		{"eventName":"order.paid","timeUnixNano":"%[1]d"},
-		{"eventName":"order.paid","timeUnixNano":"%[1]d","traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331"}
+		{"eventName":"order.paid","timeUnixNano":"%[1]d","traceId":"0af7651916cd43dd8448eb211c80319c",
+		"spanId":"b7ad6b7169203331"}
 		]}]}]}`, testNow.UnixNano()-1)
 	require.Equal(t, http.StatusOK, r.postTo(LogsPath, body, headers{"Content-Type": "application/json"}).Code)
 	id, ok := r.traces.Of(key)

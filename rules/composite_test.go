@@ -18,9 +18,11 @@ const agreement = `
 version: sloengine/v1
 service: shop
 slos:
-  - {name: availability, objective: 99, group_by: [product, region], indicator: {events: {valid: '{type="a"}', bad: '{outcome="failure"}'}}}
+  - {name: availability, objective: 99, group_by: [product, region],
+      indicator: {events: {valid: '{type="a"}', bad: '{outcome="failure"}'}}}
   - {name: latency, objective: 95, group_by: [product], indicator: {latency: {valid: '{type="a"}', threshold: 15m}}}
-  - {name: throughput, objective: 90, group_by: [product], indicator: {throughput: {valid: '{type="a"}', at_least: 100, per: 1m}}}
+  - {name: throughput, objective: 90, group_by: [product], indicator: {throughput: {valid: '{type="a"}', at_least: 100,
+      per: 1m}}}
 slas:
   - name: gold
     group_by: [product]

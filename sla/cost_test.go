@@ -75,7 +75,8 @@ func TestCosts(t *testing.T) {
 	text, err := json.Marshal(got.SLOs[1])
 	require.NoError(t, err)
 	require.JSONEq(t,
-		`{"slo":"shop/a","basis":"12.50 EUR per bad event","currency":"EUR","amount":"525.00","bad":42,"coverage":1,"sampled":false,
+		`{"slo":"shop/a","basis":"12.50 EUR per bad event","currency":"EUR","amount":"525.00","bad":42,"coverage":1,
+		"sampled":false,
 		"baseline":"12000.00","saving":"11475.00","investment":"3000.00","return":2.825}`, string(text))
 }
 

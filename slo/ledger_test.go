@@ -114,7 +114,8 @@ func TestLedgerPrecedence(t *testing.T) {
 	for _, x := range lines {
 		got = append(got, fmt.Sprint(x.Account, " ", x.Name, x.Same, " ", x.Parts))
 	}
-	require.Equal(t, []string{"dependency bank[card] 2", "incident INC-1[] 4", "incident INC-2[] 8", "unexplained [] 17"}, got)
+	require.Equal(t, []string{"dependency bank[card] 2", "incident INC-1[] 4", "incident INC-2[] 8", "unexplained [] 17"},
+		got)
 
 	many := make([]slo.Explanation, slo.MaxExplanations+10)
 	for i := range many {

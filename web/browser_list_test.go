@@ -66,8 +66,10 @@ const (
 	wide    = 1360
 	isLive  = `document.querySelector('#live button')?.dataset.state === 'live'`
 	rowIDs  = `[...document.querySelectorAll('.levels tbody tr')].map(r => r.id).join()`
-	rowText = `[...document.querySelectorAll('.levels tbody tr')].map(r => r.querySelector('.state').textContent.trim() + '|' + r.querySelector('th a').textContent.replace(/\s+/g, '') +
-		'|' + [...r.querySelectorAll('.label bdi[title]')].map(b => b.textContent).join() + '|' + r.querySelector('.left').textContent).join('\n')`
+	rowText = `[...document.querySelectorAll('.levels tbody tr')].map(r => r.querySelector('.state').textContent.trim()
+		+ '|' + r.querySelector('th a').textContent.replace(/\s+/g, '') +
+		'|' + [...r.querySelectorAll('.label bdi[title]')].map(b => b.textContent).join() + '|'
+			+ r.querySelector('.left').textContent).join('\n')`
 )
 
 func TestBrowserListLooks(t *testing.T) {

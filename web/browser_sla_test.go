@@ -150,7 +150,8 @@ func TestBrowserSLANumbers(t *testing.T) {
 	require.Equal(t, eval[string](t, b, listed), eval[string](t, b, chart))
 	eval[bool](t, b, `(() => {
 		const svg = document.querySelector('[data-key=score] svg.ts'), r = svg.getBoundingClientRect();
-		svg.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: r.left + r.width * 0.4, clientY: r.top + 20}));
+		svg.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: r.left + r.width * 0.4,
+			clientY: r.top + 20}));
 		return true;
 	})()`)
 	b.eventually(t, `/score \d/.test(document.querySelector('.stack .readout').textContent)`, "the cursor says the score")

@@ -108,7 +108,8 @@ func TestBrowserSLORanges(t *testing.T) {
 	// Half of the chart is dragged over: the range is half as long.
 	const drag = `(() => {
 		const svg = document.querySelector('[data-key=events] svg.ts'), r = svg.getBoundingClientRect();
-		const send = (type, share) => svg.dispatchEvent(new PointerEvent(type, {bubbles: true, clientX: r.left + r.width * share, clientY: r.top + 20, button: 0, pointerType: 'mouse'}));
+		const send = (type, share) => svg.dispatchEvent(new PointerEvent(type, {bubbles: true,
+			clientX: r.left + r.width * share, clientY: r.top + 20, button: 0, pointerType: 'mouse'}));
 		send('pointermove', .25); send('pointerdown', .25); send('pointermove', .5); send('pointermove', .75);
 		window.chosen = document.querySelectorAll('.selection').length;
 		send('pointerup', .75);
@@ -144,7 +145,8 @@ func TestBrowserSLOCursor(t *testing.T) {
 	b.eventually(t, `document.querySelectorAll('.copy button').length > 0`, "the script has run")
 	const move = `(() => {
 		const svg = document.querySelector('[data-key=events] svg.ts'), r = svg.getBoundingClientRect();
-		svg.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: r.left + r.width * 0.4, clientY: r.top + 20}));
+		svg.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: r.left + r.width * 0.4,
+			clientY: r.top + 20}));
 		return true;
 	})()`
 	eval[bool](t, b, move)
@@ -239,9 +241,11 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	// How many charts have a line that is seen, and how many have none.
 	const seen = `(() => {
-		const at = [...document.querySelectorAll('svg.ts:has(> svg), svg.lane')].map(s => [...s.querySelectorAll('.r-annotation')].some(m => {
+		const at = [...document.querySelectorAll('svg.ts:has(> svg), svg.lane')].map(s =>
+			[...s.querySelectorAll('.r-annotation')].some(m => {
 			const box = m.getBoundingClientRect(), chart = s.getBoundingClientRect(), style = getComputedStyle(m);
-			return box.height > 10 && box.left >= chart.left - 1 && box.right <= chart.right + 1 && style.stroke !== 'none' && style.visibility === 'visible';
+			return box.height > 10 && box.left >= chart.left - 1 && box.right <= chart.right + 1 && style.stroke !== 'none'
+				&& style.visibility === 'visible';
 		}));
 		return [at.filter(s => s).length, at.filter(s => !s).length];
 	})()`

@@ -120,7 +120,8 @@ func (b *tab) axe(t *testing.T) {
 	b.eventually(t, `window.axeDone !== undefined`, "axe-core has an answer")
 	type finding struct{ ID, Impact, Help, Nodes string }
 	found := eval[[]finding](t, b, `axeDone.failed ? [{ID: 'failed', Impact: '', Help: axeDone.failed, Nodes: ''}] :
-		axeDone.violations.map(v => ({ID: v.id, Impact: String(v.impact), Help: v.help, Nodes: v.nodes.slice(0, 6).map(n => n.html.slice(0, 200) + ' ' + (n.failureSummary || '')).join('\n')}))`)
+		axeDone.violations.map(v => ({ID: v.id, Impact: String(v.impact), Help: v.help,
+			Nodes: v.nodes.slice(0, 6).map(n => n.html.slice(0, 200) + ' ' + (n.failureSummary || '')).join('\n')}))`)
 	var lines []string
 	for _, f := range found {
 		lines = append(lines, fmt.Sprintf("%s (%s): %s\n%s", f.ID, f.Impact, f.Help, f.Nodes))

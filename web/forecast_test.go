@@ -217,10 +217,14 @@ func TestForecastsInReports(t *testing.T) {
 	b.web.Opt.Incidents = book
 	_, text, page := writeReport(t, b, "2026-W47", nil)
 	const table = `
-FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EXHAUSTED UNTIL THEN  PACE                                                          PAST RANGES THAT CONTAINED IT
-shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%                   incident since 11:38 UTC, exhausted in 6h to 9h at this pace  3 of 3
-shop/availability  product=a  50%          in 7d                          −25% to 50%  20%                   exhausted in 6h to 9h at this pace                            6 of 8
-shop/volume        product=a  98%          –                              –            –                     no forecast: no bad event in five weeks                       –
+FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EXHAUSTED UNTIL THEN  PACE    ` +
+		`                                                      PAST RANGES THAT CONTAINED IT
+shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%                   ` +
+		`incident since 11:38 UTC, exhausted in 6h to 9h at this pace  3 of 3
+shop/availability  product=a  50%          in 7d                          −25% to 50%  20%                   ` +
+		`exhausted in 6h to 9h at this pace                            6 of 8
+shop/volume        product=a  98%          –                              –            –                     no ` +
+		`forecast: no bad event in five weeks                       –
 `
 	require.Contains(t, text, table)
 	notes := []string{

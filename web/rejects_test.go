@@ -55,7 +55,8 @@ func someUnknown() []status.UnknownType {
 		return status.UnknownType{Code: code, Service: "shop", Type: typ, Events: n, DeadLetters: dead,
 			First: noon.Add(-24 * time.Hour), Last: noon.Add(-time.Minute)}
 	}
-	return []status.UnknownType{row(event.CodeUnknownService, hostile[0], 1234, 0), row(event.CodeUnknownType, "ordr", 7, 3),
+	return []status.UnknownType{row(event.CodeUnknownService, hostile[0], 1234, 0),
+		row(event.CodeUnknownType, "ordr", 7, 3),
 		row(event.CodeUnknownType, "job", 7, 7), row(rejects.Uncounted, "visit", 9, 0)}
 }
 

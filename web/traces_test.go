@@ -132,7 +132,8 @@ func TestLinksToFailingTraces(t *testing.T) {
 	require.Contains(t, b.get("/alert?id="+burningAlert).Body.String(), `#traces"><span>Failing traces</span></a>`)
 }
 
-// TestWhy: the pages of an alert, its SLO and its incident, and the first one, say what is different about the bad events.
+// TestWhy: the pages of an alert, its SLO and its incident, and the first one, say what is different about the bad
+// events.
 func TestWhy(t *testing.T) {
 	b, book := withIncidents(t)
 	i := slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Fingerprint == burningAlert })
@@ -148,6 +149,7 @@ func TestWhy(t *testing.T) {
 		require.NotContains(t, b.get(page, "Accept", "text/html").Body.String(), "Without bank", page)
 		a.Why = "Without bank=<b>X the burn rate would be 0.8 instead of 21."
 		b.rep.Version++
-		require.Contains(t, b.get(page, "Accept", "text/html").Body.String(), "Without bank=&lt;b&gt;X the burn rate would be", page)
+		require.Contains(t, b.get(page, "Accept", "text/html").Body.String(),
+			"Without bank=&lt;b&gt;X the burn rate would be", page)
 	}
 }

@@ -13,7 +13,9 @@ const (
 	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary` + slackText + ` }}*
 {{ .Annotations.description` + slackText + ` }}
 {{ with .Labels.slo_impact }}Impact: {{ . }}
-{{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.alert }} <{{ . }}|Alert>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
+{{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.alert }} <{{ . }}|Alert>` +
+		`{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <` +
+		`{{ . }}|Status page>{{ end }}
 {{ end }}`
 
 	// Values of events are in these texts. A sender must not add lines, or markup of Slack. Alertmanager writes a subject

@@ -17,8 +17,8 @@ func BenchmarkReplay(b *testing.B) {
 	const perTick = 386
 	text := "version: sloengine/v1\nservice: shop\nslos:\n"
 	for i := range 20 {
-		text += fmt.Sprintf("  - {name: slo-%02d, objective: 99.9, window: 30d, indicator: {events: {valid: '{type=\"order\","+
-			"step=~\"s%d.*\"}', bad: '{outcome=\"failure\"}'}}}\n", i, i%5)
+		text += fmt.Sprintf("  - {name: slo-%02d, objective: 99.9, window: 30d, indicator: {events: {valid: "+
+			"'{type=\"order\",step=~\"s%d.*\"}', bad: '{outcome=\"failure\"}'}}}\n", i, i%5)
 	}
 	before, after := load(b, text), load(b, strings.ReplaceAll(text, "99.9", "99"))
 	w := newWorld(b)

@@ -125,7 +125,8 @@ func (r *replay) checked() *Checked {
 	out := &r.check.Checked
 	out.From, out.To, out.Records, out.Events = r.first, r.end, r.records, r.events
 	out.Missing = append([]string{}, missing(r.gaps, r.moreGaps)...)
-	out.Notes = []string{"Not compared, since their inputs are not in the log: alerts on the engine itself and on forecasts."}
+	out.Notes = []string{"Not compared, since their inputs are not in the log: alerts on the engine itself and on " +
+		"forecasts."}
 	note := func(format string, args ...any) { out.Notes = append(out.Notes, fmt.Sprintf(format, args...)) }
 	if n := out.Ticks - out.Compared; n > 0 {
 		note("%s not compared: their windows begin before the oldest record or before counts were rebuilt, or the log could "+

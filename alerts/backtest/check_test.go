@@ -51,7 +51,8 @@ func TestVerify(t *testing.T) {
 	lines := strings.Join(out.Summary(), "\n")
 	require.Contains(t, lines, "100 ticks compared, 1 difference.")
 	require.Contains(t, lines, "1 start of the engine")
-	require.Regexp(t, `The first difference is at 2026-11-02 00:11:50Z, behind record \d+\. The replay has these alerts: .*`+
+	require.Regexp(t, `The first difference is at 2026-11-02 00:11:50Z, behind record \d+\. The replay has these `+
+		`alerts: .*`+
 		`ErrorBudgetBurnPage shop/checkout firing since`, lines)
 
 	// Counts that were rebuilt are not in the log.

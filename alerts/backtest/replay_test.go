@@ -39,7 +39,8 @@ func statesOf(m *state.Machine) string {
 }
 
 // TestReplayEqualsTheEngine runs an engine over days of random traffic with late events, failures, restarts and
-// kills, and replays its log (SLOENGINE_WEEK=1: a week): at every tick the alerts are the same, with their times and values.
+// kills, and replays its log (SLOENGINE_WEEK=1: a week): at every tick the alerts are the same, with their times and
+// values.
 func TestReplayEqualsTheEngine(t *testing.T) {
 	days := 2
 	if os.Getenv("SLOENGINE_WEEK") != "" {

@@ -19,7 +19,8 @@ func TestWorkbook(t *testing.T) {
 	sp := load(t, `version: sloengine/v1
 service: shop
 slos:
-  - {name: checkout, objective: 99.9, window: 30d, indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: checkout, objective: 99.9, window: 30d,
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
 `)
 	for _, c := range []struct {
 		ratio                     float64
@@ -77,7 +78,8 @@ slos:
 				}
 				// The workbook rounds to tenths of a minute or of an hour, and the traffic comes every ten seconds.
 				for what, got := range []time.Duration{fired.Sub(begin), over.Sub(end)} {
-					require.InDelta(t, want[what], got, 0.012*float64(want[what])+float64(2*step), "page %t: %d is %s", page, what, got)
+					require.InDelta(t, want[what], got, 0.012*float64(want[what])+float64(2*step), "page %t: %d is %s",
+						page, what, got)
 				}
 			}
 		})

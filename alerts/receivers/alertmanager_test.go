@@ -39,8 +39,10 @@ route:
         - {matchers: ['severity=~"ticket|warning"'], receiver: unresolved, group_by: [product]}
 inhibit_rules:
   - {source_matchers: ['severity="page"'], target_matchers: ['severity=~"ticket|warning"'], equal: [slo_id, product]}
-  - {source_matchers: ['alertname="ErrorBudgetExhausted"', 'slo_id!=""'], target_matchers: ['alertname="ErrorBudgetExhaustedSoon"', 'slo_id!=""'], equal: [slo_id, product]}
-  - {source_matchers: ['severity=~"page|ticket"', 'product="b"'], target_matchers: ['severity=~"ticket|warning"', 'product="b"'], equal: [service, region]}
+  - {source_matchers: ['alertname="ErrorBudgetExhausted"', 'slo_id!=""'],
+      target_matchers: ['alertname="ErrorBudgetExhaustedSoon"', 'slo_id!=""'], equal: [slo_id, product]}
+  - {source_matchers: ['severity=~"page|ticket"', 'product="b"'], target_matchers: ['severity=~"ticket|warning"',
+      'product="b"'], equal: [service, region]}
 time_intervals:
   - {name: always, time_intervals: [{years: ['2000:2999']}]}
   - {name: never, time_intervals: [{years: ['2000:2001']}]}

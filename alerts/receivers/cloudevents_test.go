@@ -244,8 +244,9 @@ func TestFormatErrors(t *testing.T) {
 		"receivers: [{name: r0, webhook_configs: [{url: http://x, format: xml}]}]": `1:66: invalid format "xml" ` +
 			`(want cloudevents or cloudevents_binary, or leave it out for Alertmanager's)`,
 		"receivers: [{name: r0, webhook_configs: [{url: http://x, format: cloudevents, payload: {a: b}}]}]": "payload",
-		"receivers: [{name: r0, slack_configs: [{channel: x, format: cloudevents}]}]":                       `unknown key "format"`,
-		"receivers: [{name: r0, webhook_configs: [{url: http://x, format: [cloudevents]}]}]":                "invalid format",
+
+		"receivers: [{name: r0, slack_configs: [{channel: x, format: cloudevents}]}]":        `unknown key "format"`,
+		"receivers: [{name: r0, webhook_configs: [{url: http://x, format: [cloudevents]}]}]": "invalid format",
 	} {
 		_, err := text(t.TempDir(), sections)
 		require.ErrorContains(t, err, want)

@@ -249,13 +249,15 @@ func TestFile(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file,
 		[]byte(strings.ReplaceAll(`{"version":1,"groups":[{"key":"k","due":"2026-01-01T00:00:00Z","flushed":true,
-		"members":{"a":"2026-01-01T00:00:00Z"},"sent":{"r0/webhook[0]":{"firing":["b","a"],"at":"2026-01-01T00:00:00Z"}}}],"silences":[]}`, "\n", "")), 0o600))
+		"members":{"a":"2026-01-01T00:00:00Z"},"sent":{"r0/webhook[0]":{"firing":["b","a"],"at":"2026-01-01T00:00:00Z"}}}],
+		"silences":[]}`, "\n", "")), 0o600))
 	d, err := New(Options{File: file})
 	require.NoError(t, err)
 	require.Empty(t, d.groups["k"].sent, "not sorted")
 	require.NoError(t, os.WriteFile(file,
 		[]byte(`{"version":1,"groups":[],"silences":[{"id":"a","matchers":"tier=~\"page-.*\",sla=\"error_rate\",team=\"a\"",
-		"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z","author":"a","comment":"b","created_at":"2026-01-01T00:00:00Z"}]}`), 0o600))
+		"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z","author":"a","comment":"b",
+		"created_at":"2026-01-01T00:00:00Z"}]}`), 0o600))
 	d, err = New(Options{File: file})
 	require.NoError(t, err)
 	require.Equal(t, `slo_tier=~"page-.*",slo_kind="error_rate",team="a"`, d.Silences()[0].Matchers)

@@ -20,7 +20,8 @@ import (
 // templates may replace them in turn. The subject comes with the routing, which knows what is critical.
 const templates = `
 {{ define "__alertmanager" }}sloengine{{ end }}
-{{ define "__alertmanagerURL" }}{{ with .CommonAnnotations }}{{ or .incident .alert .page $.ExternalURL }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}
+{{ define "__alertmanagerURL" }}{{ with .CommonAnnotations }}{{ or .incident .alert .page $.ExternalURL }}` +
+	`{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}
 
 {{ define "__text_alert_list" }}{{ alertList 8000 . }}{{ end }}
 {{ define "__text_alert_list_markdown" }}{{ alertList 8000 . }}{{ end }}
@@ -45,22 +46,26 @@ const templates = `
 <html><head><meta charset="utf-8"><title>{{ template "__subject" . }}</title></head>
 <body style="font-family: sans-serif; max-width: 44em">
 <h2>{{ template "__subject" . }}</h2>
-{{ range .Alerts }}<h3>{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}</h3>
+{{ range .Alerts }}<h3>{{ if eq .Status "resolved" }}Resolved: {{ end }}` +
+	`{{ or .Annotations.summary .Labels.alertname }}</h3>
 {{ with .Annotations.description }}<p>{{ . }}</p>{{ end }}
 {{ with .Labels.slo_impact }}<p>Impact: {{ . }}</p>{{ end }}
 {{ with .Annotations.affected }}<p>Also affected: {{ . }}</p>{{ end }}
 {{ with .Annotations.` + state.AnnotationWhy + ` }}<p>{{ . }}</p>{{ end }}
 {{ with .Annotations.` + alerts.AnnotationForecast + ` }}<p>Forecast: {{ . }}</p>{{ end }}
-<p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · {{ end }}{{ end }}
+<p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · ` +
+	`{{ end }}{{ end }}
 {{- with .Annotations.incident }}<a href="{{ . }}">Incident</a> · {{ end }}
 {{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}
 {{- with .Annotations.alert }}<a href="{{ . }}">Alert</a> · {{ end }}
 {{- with .Annotations.page }}<a href="{{ . }}">Status page</a> · {{ end }}
 {{- with .Annotations.dashboard }}<a href="{{ . }}">Dashboard</a> · {{ end }}
-firing since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
+firing since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until ` +
+	`{{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
 {{ if ne .Status "resolved" }}{{ with .Annotations.` + state.AnnotationTraces + ` }}<p>Failing traces:
 {{- range fields . }} <a href="{{ . }}">trace</a>{{ end }}</p>
-{{ end }}{{ end }}<p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} {{ end }}</p>
+{{ end }}{{ end }}<p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} ` +
+	`{{ end }}</p>
 {{ end }}</body></html>{{ end }}
 `
 

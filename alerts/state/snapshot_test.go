@@ -207,12 +207,18 @@ func TestSenderOutlivesARestart(t *testing.T) {
 
 // TestFormerLabels: an alert of version 0.2 has the present labels as soon as it is read, and the labels of its group.
 func TestFormerLabels(t *testing.T) {
-	const text = `{"version":2,"time":"2026-01-01T00:00:00Z","active":[{"scope":"slo","id":"shop/a","key":"ErrorBudgetBurnPage/page-1h","labels":[
-		{"name":"alertname","value":"ErrorBudgetBurnPage"},{"name":"impact","value":"high"},{"name":"long","value":"1h"},{"name":"severity","value":"page"},
-		{"name":"short","value":"5m"},{"name":"sla","value":"error_rate"},{"name":"slo_id","value":"shop/a"},{"name":"tier","value":"page-1h"}],
-		"slo":"shop/a","service":"shop","state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}],
-		"resolved":[{"labels":[{"name":"alertname","value":"ErrorBudgetExhausted"},{"name":"impact","value":"medium"},{"name":"tier","value":"gold"}],"slo":"shop/b",
-		"service":"shop","group_by":["tier"],"group":["gold"],"state":"resolved","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z",
+	const text = `{"version":2,"time":"2026-01-01T00:00:00Z",
+	"active":[{"scope":"slo","id":"shop/a","key":"ErrorBudgetBurnPage/page-1h","labels":[
+		{"name":"alertname","value":"ErrorBudgetBurnPage"},{"name":"impact","value":"high"},{"name":"long","value":"1h"},
+		{"name":"severity","value":"page"},
+		{"name":"short","value":"5m"},{"name":"sla","value":"error_rate"},{"name":"slo_id","value":"shop/a"},
+		{"name":"tier","value":"page-1h"}],
+		"slo":"shop/a","service":"shop","state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z",
+		"first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}],
+		"resolved":[{"labels":[{"name":"alertname","value":"ErrorBudgetExhausted"},{"name":"impact","value":"medium"},
+		{"name":"tier","value":"gold"}],"slo":"shop/b",
+		"service":"shop","group_by":["tier"],"group":["gold"],"state":"resolved","value":1,
+		"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z",
 		"fired_at":"2026-01-01T00:00:00Z","resolved_at":"2026-01-01T01:00:00Z"}],"senders":[]}`
 	m := newMachine(t)
 	require.NoError(t, m.Restore([]byte(text)))

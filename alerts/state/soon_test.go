@@ -22,8 +22,9 @@ func TestBudgetLow(t *testing.T) {
 	step := func(after time.Duration, bad uint64) (out []string) {
 		now = now.Add(after)
 		r := &sla.Report{Time: now, SLOs: []sla.SLOReport{{SLO: s, Coverage: 1,
-			Budget:  slo.NewBudget(s.Objective, slo.Counts{Good: 100_000 - bad, Bad: bad}),
-			Burns:   []slo.Burn{{Window: 5 * time.Minute, Observed: 1}, {Window: 30 * 24 * time.Hour, Period: true, Observed: 1, Effective: 100_000}},
+			Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 100_000 - bad, Bad: bad}),
+			Burns: []slo.Burn{{Window: 5 * time.Minute, Observed: 1}, {Window: 30 * 24 * time.Hour, Period: true, Observed: 1,
+				Effective: 100_000}},
 			Outlook: &sla.Outlook{Forecast: forecast.Forecast{Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour}}},
 		}}}
 		m.Step(r)

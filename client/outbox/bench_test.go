@@ -34,7 +34,8 @@ func BenchmarkSave(b *testing.B) {
 				began := time.Now()
 				_, err := tx.Exec(b.Context(),
 					`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, headers)
-					VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, fmt.Sprint("bare-", n), "Order", "42", "OrderCreated", "order-events", "42", `{"total":  12.50}`, `{"tenant": "ü"}`)
+					VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, fmt.Sprint("bare-", n), "Order", "42", "OrderCreated", "order-events",
+					"42", `{"total":  12.50}`, `{"tenant": "ü"}`)
 				took[0] = append(took[0], time.Since(began))
 				require.NoError(b, err)
 				began = time.Now()

@@ -24,7 +24,8 @@ const grouped = `
 version: sloengine/v1
 service: shop
 slos:
-  - {name: orders, objective: 99, group_by: [product], max_groups: 100, indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: orders, objective: 99, group_by: [product], max_groups: 100,
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
 `
 
 // check finds what stops serve, says the same about it, and ends with 3.

@@ -197,8 +197,8 @@ func TestPushRules(t *testing.T) {
 	// Groups of others stay, in every namespace but ours.
 	other := rulefmt.RuleGroup{Name: "theirs", Rules: []rulefmt.Rule{{Record: "x", Expr: "up"}}}
 	r.groups["team"] = map[string]rulefmt.RuleGroup{"theirs": other}
-	r.groups["sloengine-gone"] = map[string]rulefmt.RuleGroup{"sloengine-slo/gone/a/short": {Name: "sloengine-slo/gone/a/short"},
-		"..": {Name: ".."}}
+	r.groups["sloengine-gone"] = map[string]rulefmt.RuleGroup{
+		"sloengine-slo/gone/a/short": {Name: "sloengine-slo/gone/a/short"}, "..": {Name: ".."}}
 	_, log = push(cli.ExitOK)
 	require.Contains(t, log, "stale: namespace sloengine-gone, group sloengine-slo/gone/a/short is no longer generated")
 	out, _ = push(cli.ExitOK, "--prune", "--dry-run")

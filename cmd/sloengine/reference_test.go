@@ -56,11 +56,13 @@ such as ` + "`sinks[].http.url`" + ` names a key of an item of a list, and ` + "
 
 ## Values by environment
 
-A value that is marked "by environment" may be a mapping of environments to values: ` + "`timeout: {production: 10s, default: 2s}`" + `.
+A value that is marked "by environment" may be a mapping of environments to values: ` +
+			"`timeout: {production: 10s, default: 2s}`" + `.
 The environment is ` + "`environment`" + ` or, with precedence, the environment variable ` + "`SLOENGINE_ENV`" + `.
 `, "engine.yaml"},
 	"relay": {"Reference: relay.yaml", "relay.yaml",
-		`This page lists every setting of the relay with its type, bounds, default and an example. [Relay](../relay.md) explains
+		`This page lists every setting of the relay with its type, bounds, default and an example. [Relay](../relay.md) ` +
+			`explains
 how rows are published. ` + valueNotation + ` File names are relative to the settings.
 
 ` + "`sloengine schema relay`" + ` prints the [JSON Schema](README.md#editors) for editors.
@@ -212,7 +214,8 @@ const commandsIntro = `This page lists every command of ` + "`sloengine`" + ` wi
 	"`sloengine COMMAND --help`" + ` prints them.
 ` + "`sloengine man DIR`" + ` writes the same as man pages.
 
-` + "`sloengine`" + ` exits with 0 after success, 1 after a failure, 2 after wrong usage and 3 if it found problems. The help of a
+` + "`sloengine`" + ` exits with 0 after success, 1 after a failure, 2 after wrong usage and 3 if it found problems. ` +
+	`The help of a
 command names its exit codes if they differ.
 
 `

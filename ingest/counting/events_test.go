@@ -41,9 +41,11 @@ func newEventsWorld(t testing.TB, segment int64) (*eventsWorld, *EventLog) {
 	log, err := wal.Open(wal.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "wal"), SegmentBytes: segment,
 		RuleType: record.TypeConfig})
 	require.NoError(t, err)
-	w := &eventsWorld{begin: eventsBegin, log: log, store: retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"),
-		Log: log, Describe: record.Describe, Form: record.Form(), RuleType: record.TypeConfig, Now: func() time.Time { return eventsBegin },
-		Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})}
+	w := &eventsWorld{begin: eventsBegin, log: log,
+		store: retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"),
+			Log: log, Describe: record.Describe, Form: record.Form(), RuleType: record.TypeConfig,
+			Now:     func() time.Time { return eventsBegin },
+			Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})}
 	w.store.SetBounds(retained.Bounds{Age: time.Hour, Bytes: 1 << 40})
 	stop, ended := make(chan struct{}), make(chan error)
 	go func() { ended <- w.store.Run(stop) }()
@@ -200,7 +202,8 @@ func TestFindEventsRefuses(t *testing.T) {
 	require.ErrorIs(t, err, fold.ErrNotJudged)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(io.ErrClosedPipe)
-	_, err = log.Find(ctx, &EventQuery{SLO: "shop/checkout", From: eventsBegin.Add(-time.Hour), To: eventsBegin.Add(time.Hour)})
+	_, err = log.Find(ctx, &EventQuery{SLO: "shop/checkout", From: eventsBegin.Add(-time.Hour),
+		To: eventsBegin.Add(time.Hour)})
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
@@ -257,15 +260,17 @@ func BenchmarkDifferences(b *testing.B) {
 	}
 }
 
-// BenchmarkLatestBad finds the last 50 bad events of 6 h among a day of events, one in a hundred of them bad, at the pace
-// of 100 M in 30 days.
+// BenchmarkLatestBad finds the last 50 bad events of 6 h among a day of events, one in a hundred of them bad, at the
+// pace of 100 M in 30 days.
 func BenchmarkLatestBad(b *testing.B) {
 	w, log := newEventsWorld(b, 64<<20)
-	w.write(b, 33_000, 100, 2592*time.Millisecond, func(i int, e *event.Event) { e.Set("product", []string{"A", "B"}[i%2]) })
+	w.write(b, 33_000, 100, 2592*time.Millisecond,
+		func(i int, e *event.Event) { e.Set("product", []string{"A", "B"}[i%2]) })
 	w.move(b)
 	last := eventsBegin.Add(33_000 * 2592 * time.Millisecond)
 	for b.Loop() {
-		got, err := log.Find(b.Context(), &EventQuery{SLO: "shop/checkout", From: last.Add(-6 * time.Hour), To: last, Bad: 50})
+		got, err := log.Find(b.Context(), &EventQuery{SLO: "shop/checkout", From: last.Add(-6 * time.Hour),
+			To: last, Bad: 50})
 		require.NoError(b, err)
 		require.Len(b, got.Bad, 50)
 	}

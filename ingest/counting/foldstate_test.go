@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// The log has what counters added. A reader that lost what was in front of that, or that needs no counters, has the times
-// that were observed all the same, and so the events.
+// The log has what counters added. A reader that lost what was in front of that, or that needs no counters, has the
+// times that were observed all the same, and so the events.
 func TestCountersThatWereLost(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano()
 	newState := func(counters *counter.Table) FoldState {

@@ -68,7 +68,8 @@ func rebuildConfig(changed ...string) *fold.Config {
 			Started:  []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: "created"}},
 			Finished: []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: "shipped"}}}})
 	cfg.Indicators = append(cfg.Indicators,
-		fold.Indicator{ID: "bank/availability", Service: "bank", Kind: fold.Events, Bad: failed, Retention: 90 * 24 * time.Hour})
+		fold.Indicator{ID: "bank/availability", Service: "bank", Kind: fold.Events, Bad: failed,
+			Retention: 90 * 24 * time.Hour})
 	return cfg
 }
 
@@ -109,8 +110,8 @@ func (w *rebuildWorld) start(rebuild bool) {
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
 	rebuilds := NewRebuilds(w.disk, "/data")
-	w.state = FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(), Counters: counter.NewTable(),
-		Rebuilds: rebuilds}
+	w.state = FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(),
+		Counters: counter.NewTable(), Rebuilds: rebuilds}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	w.eng, err = engine.Open(engine.Options{
 		FS: w.disk, Dir: "/data", State: w.state, Config: w.encoded(), Logger: quiet, SegmentBytes: 4096,
@@ -280,8 +281,8 @@ func asIf(t *testing.T, records []wal.Record, defined *fold.Config, earlier uint
 	return f
 }
 
-// requireSameCounts compares all that was counted for an SLO with that of a fold that had the given definitions from the
-// first record on, byte for byte: what a generation keeps when it is parked. The number of the generation, and the
+// requireSameCounts compares all that was counted for an SLO with that of a fold that had the given definitions from
+// the first record on, byte for byte: what a generation keeps when it is parked. The number of the generation, and the
 // number of calls, which is the version of what they changed, are made equal.
 func (w *rebuildWorld) requireSameCounts(records []wal.Record, defined *fold.Config, id string) {
 	t, got, cfg := w.t, w.state.Fold, w.cfg
@@ -303,7 +304,8 @@ func (w *rebuildWorld) requireSameCounts(records []wal.Record, defined *fold.Con
 	}
 	for i, f := range []*fold.Fold{want, got} {
 		without := *cfg
-		without.Indicators = slices.DeleteFunc(slices.Clone(cfg.Indicators), func(x fold.Indicator) bool { return x.ID == id })
+		without.Indicators = slices.DeleteFunc(slices.Clone(cfg.Indicators),
+			func(x fold.Indicator) bool { return x.ID == id })
 		require.NoError(t, f.SetConfig(&without, f.Watermark().UnixNano()))
 		gs := f.Generations(0)
 		require.Equal(t, id, gs[len(gs)-1].ID)
@@ -395,8 +397,8 @@ func (w *rebuildWorld) end() []wal.Record {
 		Type: record.TypeHeartbeat, Payload: []byte{byte(record.BeatStop)}})
 }
 
-// TestRebuildAndPowerLoss: whenever the power is lost, the next start has the old counts or the rebuilt ones, as its log
-// says, and gets the rebuilt ones in the end.
+// TestRebuildAndPowerLoss: whenever the power is lost, the next start has the old counts or the rebuilt ones, as its
+// log says, and gets the rebuilt ones in the end.
 func TestRebuildAndPowerLoss(t *testing.T) {
 	const crashes = 30
 	for seed := range uint64(3) {
@@ -527,7 +529,8 @@ func BenchmarkRebuild(b *testing.B) {
 				}
 				require.NoError(b, log.Append([]wal.Pending{{Time: at.UnixNano(), Type: record.TypeEvents, Payload: payload}}))
 			}
-			store := retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"), Log: log, Describe: record.Describe, Form: record.Form(),
+			store := retained.New(retained.Options{FS: fsys.OS(), Dir: filepath.Join(dir, "history"), Log: log,
+				Describe: record.Describe, Form: record.Form(),
 				Now: func() time.Time { return at }, Missing: func() int64 { return 0 },
 				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 			store.SetBounds(retained.Bounds{Age: 1000 * time.Hour, Bytes: 1 << 40})

@@ -16,8 +16,8 @@ func TestTheWholeSpecIsInTheLog(t *testing.T) {
 		sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(text)}})
 		return sp, problems, nil
 	}
-	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99.5\n    window: 28d\n" +
-		"    alerting: {min_events: 20}\n" +
+	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99.5\n    window: " +
+		"28d\n    alerting: {min_events: 20}\n" +
 		"    indicator: {events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}}\n"
 	s, err := LoadSpecs(func() (*spec.Spec, spec.Problems, error) { return load(text) })
 	require.NoError(t, err)

@@ -228,8 +228,8 @@ func TestAgainstModel(t *testing.T) {
 // was idle.
 func TestSweep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, pass := range []time.Duration{time.Second, time.Hour, 3 * 24 * time.Hour, 6 * 24 * time.Hour, 8 * 24 * time.Hour,
-		300 * 24 * time.Hour} {
+	for _, pass := range []time.Duration{time.Second, time.Hour, 3 * 24 * time.Hour, 6 * 24 * time.Hour,
+		8 * 24 * time.Hour, 300 * 24 * time.Hour} {
 		ids := New(Options{Bytes: 1 << 20, MaxAge: 7 * 24 * time.Hour})
 		at := time.Now().UnixNano()
 		for i := range uint64(200_000) {

@@ -315,7 +315,8 @@ func TestEverySyncIsNeeded(t *testing.T) {
 var crashPoints = []CrashPoint{
 	CrashBeforeAppend, CrashAfterAppend, CrashAfterAck, CrashBeforeApply,
 	CrashBeforeCheckpoint, CrashAfterDeadLetters, CrashAfterPack, CrashAfterIDs, CrashAfterManifest,
-	CrashBeforeTruncate, CrashAfterTruncate, CrashAfterMove, CrashAfterDelete, CrashBeforeStop, CrashAfterStop, CrashBeforeStartRecords,
+	CrashBeforeTruncate, CrashAfterTruncate, CrashAfterMove, CrashAfterDelete, CrashBeforeStop, CrashAfterStop,
+	CrashBeforeStartRecords,
 }
 
 // A killed process leaves all that it wrote: nothing acknowledged is lost at any

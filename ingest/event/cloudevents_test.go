@@ -29,7 +29,8 @@ func TestCloudEvent(t *testing.T) {
 func TestCloudEventDataWins(t *testing.T) {
 	v := decode(t, CloudEvent,
 		`{"data":{"id":"i","service":"s","type":"t","time":1795165200},"specversion":"1.0","id":"e1",
-		"source":"https://example.com/x?y","type":"com.example/odd","time":"2001-01-01T00:00:00Z"}`, DecodeOptions{}).view(t, 0)
+		"source":"https://example.com/x?y","type":"com.example/odd","time":"2001-01-01T00:00:00Z"}`,
+		DecodeOptions{}).view(t, 0)
 	require.Equal(t, []string{"i", "s", "t"}, []string{string(v.ID), string(v.Service), string(v.Type)})
 	require.Equal(t, int64(1795165200e9), v.Time)
 }

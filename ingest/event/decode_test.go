@@ -226,7 +226,8 @@ func TestDecodeWholeEvent(t *testing.T) {
 	b := decode(t, JSON, `
 	{ "id" : "pol-42-issued", "time":"2026-11-20T12:00:00.123+03:00", "service":"insurance-unpaid", "type":"application",
 	  "outcome":"failure", "severity":"critical", "duration_ms":812.000001, "count":7,
-	  "attributes":{"product":"MED\u0043ARE \ud83d\ude00","stage":"","status":503,"ratio":-1.50e+2,"retry":true,"cold":false,"none":null}}
+	  "attributes":{"product":"MED\u0043ARE \ud83d\ude00","stage":"","status":503,"ratio":-1.50e+2,"retry":true,
+	  "cold":false,"none":null}}
 	`, DecodeOptions{})
 	require.Empty(t, b.Errors)
 	item := b.Events[0]

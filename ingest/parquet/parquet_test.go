@@ -86,7 +86,8 @@ func TestEvents(t *testing.T) {
 			e.Duration, e.HasDuration, e.Severity = rand(r, time.Second), true, "error"
 		case 2:
 			e.Count, e.Weight = 5, 2
-			e.Durations = []event.DurationCount{{Duration: rand(r, time.Second), Count: 2}, {Duration: 2 * time.Second, Count: 3}}
+			e.Durations = []event.DurationCount{{Duration: rand(r, time.Second), Count: 2},
+				{Duration: 2 * time.Second, Count: 3}}
 		}
 		body = event.AppendBinary(body[:0], &e)
 		_, err := view.Parse(body)
@@ -239,7 +240,8 @@ func BenchmarkWrite(b *testing.B) {
 	require.NoError(b, err)
 	n := 0
 	for b.Loop() {
-		require.NoError(b, w.Write(&Row{Event: &views[n%len(views)], Binary: bodies[n%len(bodies)], Record: uint64(n / 100), Index: n % 100}))
+		require.NoError(b, w.Write(&Row{Event: &views[n%len(views)], Binary: bodies[n%len(bodies)], Record: uint64(n / 100),
+			Index: n % 100}))
 		n++
 	}
 	require.NoError(b, w.Close())

@@ -29,8 +29,10 @@ func orderEvent(rng *rand.Rand, at time.Time) *event.Event {
 		Type: []string{"checkout", "search", "order"}[rng.IntN(3)], HasDuration: true,
 		Duration: time.Duration(rng.ExpFloat64() * float64(120*time.Millisecond)).Round(time.Millisecond),
 		Attributes: []event.Attr{
-			{Name: "bank", Value: fmt.Sprint("bank-", rng.IntN(8))}, {Name: "channel", Value: []string{"web", "app"}[rng.IntN(2)]},
-			{Name: "region", Value: fmt.Sprint("eu-", rng.IntN(4))}, {Name: "status", Value: []string{"200", "500"}[rng.IntN(50)/49]},
+			{Name: "bank", Value: fmt.Sprint("bank-", rng.IntN(8))},
+			{Name: "channel", Value: []string{"web", "app"}[rng.IntN(2)]},
+			{Name: "region", Value: fmt.Sprint("eu-", rng.IntN(4))},
+			{Name: "status", Value: []string{"200", "500"}[rng.IntN(50)/49]},
 		},
 	}
 }
@@ -44,7 +46,8 @@ func spanEvent(rng *rand.Rand, at time.Time) *event.Event {
 }
 
 // retain writes n events in records of 100 into a log, retains them, and returns the CPU time of that.
-func retain(t testing.TB, n int, kind func(*rand.Rand, time.Time) *event.Event) (s *retained.Store, used time.Duration) {
+func retain(t testing.TB, n int, kind func(*rand.Rand, time.Time) *event.Event) (s *retained.Store,
+	used time.Duration) {
 	t.Helper()
 	disk := fsystest.New()
 	log, err := wal.Open(wal.Options{FS: disk, Dir: "/wal", SegmentBytes: 4 << 20})
@@ -63,10 +66,12 @@ func retain(t testing.TB, n int, kind func(*rand.Rand, time.Time) *event.Event) 
 }
 
 // retainAll retains the closed segments of a log, and returns the CPU time of that.
-func retainAll(t testing.TB, disk fsys.FS, dir string, log *wal.Log, at time.Time) (s *retained.Store, used time.Duration) {
+func retainAll(t testing.TB, disk fsys.FS, dir string, log *wal.Log, at time.Time) (s *retained.Store,
+	used time.Duration) {
 	t.Helper()
 	s = retained.New(retained.Options{
-		FS: disk, Dir: dir, Log: log, Describe: Describe, Form: Form(), RuleType: TypeConfig, Now: func() time.Time { return at },
+		FS: disk, Dir: dir, Log: log, Describe: Describe, Form: Form(), RuleType: TypeConfig,
+		Now:     func() time.Time { return at },
 		Missing: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	s.SetBounds(retained.Bounds{Age: time.Hour, Bytes: 1 << 40})
@@ -127,8 +132,8 @@ func TestDescribe(t *testing.T) {
 
 var freeze = flag.Bool("freeze", false, "write the file of the present format")
 
-// TestFrozenColumns reads a file of events that the first build with columns wrote. If it fails, change the code and not
-// the file.
+// TestFrozenColumns reads a file of events that the first build with columns wrote. If it fails, change the code and
+// not the file.
 func TestFrozenColumns(t *testing.T) {
 	const frozen, first = "../../testdata/frozen/history-1-events.hist", 1
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -159,7 +164,8 @@ func TestFrozenColumns(t *testing.T) {
 	require.NoError(t, err)
 	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%020d.hist", first)), data, 0o600))
-	r, err := retained.OpenFolders(fsys.OS(), dir, filepath.Join(dir, "wal"), Form()).NewReader(retained.Query{From: first})
+	r, err := retained.OpenFolders(fsys.OS(), dir, filepath.Join(dir, "wal"),
+		Form()).NewReader(retained.Query{From: first})
 	require.NoError(t, err)
 	n := 0
 	for rec := (wal.Record{}); ; n++ {

@@ -60,8 +60,8 @@ func randomText(rng *rand.Rand) string {
 	case 5:
 		return fmt.Sprintf("%0*d", 1+rng.IntN(40), rng.IntN(10))
 	case 6:
-		return fmt.Sprint("a", rng.IntN(10), "-", rng.IntN(100), ".", rng.IntN(1000), ":", rng.IntN(9), "/", rng.IntN(9), "x", 1,
-			"-", 2, "-", 3, "-", 4, "-", 5, "-", 6)
+		return fmt.Sprint("a", rng.IntN(10), "-", rng.IntN(100), ".", rng.IntN(1000), ":", rng.IntN(9), "/",
+			rng.IntN(9), "x", 1, "-", 2, "-", 3, "-", 4, "-", 5, "-", 6)
 	case 7:
 		b := make([]byte, rng.IntN(300))
 		for i := range b {
@@ -101,7 +101,8 @@ func randomEvent(rng *rand.Rand) *event.Event {
 	}
 	if rng.IntN(8) == 0 {
 		for range 1 + rng.IntN(3) {
-			e.Durations = append(e.Durations, event.DurationCount{Duration: time.Duration(rng.IntN(1e9)), Count: 1 + rng.Uint32N(9)})
+			e.Durations = append(e.Durations, event.DurationCount{Duration: time.Duration(rng.IntN(1e9)), Count: 1 +
+				rng.Uint32N(9)})
 		}
 	}
 	return e
@@ -169,7 +170,8 @@ func FuzzUnpack(f *testing.F) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 8 {
-		f.Add(join(requirePacked(f, payloadOf(event.AppendBinary(nil, randomEvent(rng)), event.AppendBinary(nil, randomEvent(rng))))))
+		f.Add(join(requirePacked(f, payloadOf(event.AppendBinary(nil, randomEvent(rng)),
+			event.AppendBinary(nil, randomEvent(rng))))))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		columns := make([][]byte, numColumns)

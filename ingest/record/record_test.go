@@ -43,7 +43,8 @@ func TestItems(t *testing.T) {
 		want    []string
 	}{
 		{TypeEvents, append(AppendHead(nil, 2, &event.Batch{Timed: true}, nil), body...), []string{"a", "b"}},
-		{TypeEvents, append(AppendHead(nil, 2, &event.Batch{Backfill: true}, []byte("position")), body...), []string{"a", "b"}},
+		{TypeEvents, append(AppendHead(nil, 2, &event.Batch{Backfill: true}, []byte("position")), body...),
+			[]string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed, "d1", "d2"), []string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed|FlagDelivered, "d1", "d2"), nil},
 		{TypeHeartbeat, []byte{0}, nil},

@@ -119,7 +119,8 @@ func TestValues(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	b := decode(t, `{"service":"s","type":"page.view","id":"1","attributes":{"a":"1","user":"jane"}}
-{"service":"s","type":"login","id":"jane","severity":"high","duration_ms":812.5,"outcome":"failure","attributes":{"email.home":"j@x","email_work":"j@y","user":"jane"}}
+{"service":"s","type":"login","id":"jane","severity":"high","duration_ms":812.5,"outcome":"failure",`+
+		`"attributes":{"email.home":"j@x","email_work":"j@y","user":"jane"}}
 {"service":"s","type":"login","attributes":{"user":"joe"}}
 {"service":"s"}
 {"service":"s","type":"page.view","id":"2","count":3,"durations":[[1,1],[2000,2]],"attributes":{"user":"jane","b":"2"}}

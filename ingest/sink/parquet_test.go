@@ -82,7 +82,8 @@ func lakeIDs(t *testing.T, disk *fsystest.Mem) map[string]int {
 				require.Len(t, rows, n)
 				require.NoError(t, r.Close())
 				kind, _, _ := strings.Cut(name, "-")
-				require.Equal(t, fmt.Sprintf("%s-%018d.%d-%018d.parquet", kind, rows[0].Record, rows[0].Index, rows[n-1].Record), name)
+				require.Equal(t, fmt.Sprintf("%s-%018d.%d-%018d.parquet", kind, rows[0].Record, rows[0].Index, rows[n-1].Record),
+					name)
 				for _, x := range rows {
 					require.Equal(t, fmt.Sprintf("%d.%d", x.Record, x.Index), x.ID)
 					found[x.ID]++
@@ -180,8 +181,8 @@ func deliverLake(t *testing.T, disk *fsystest.Mem, cursor, end uint64, r *rand.R
 	return cursor, nil
 }
 
-// killLake ends the process at a step, with a part of what was not synced on the disk, and lets the next one deliver the
-// rest. It returns how often each event is in the files.
+// killLake ends the process at a step, with a part of what was not synced on the disk, and lets the next one deliver
+// the rest. It returns how often each event is in the files.
 func killLake(t *testing.T, step int64, percent int, ignore ...fsys.Site) (ids map[string]int, err error) {
 	disk := fsystest.New()
 	disk.IgnoreSync(ignore...)
@@ -209,8 +210,8 @@ func killLake(t *testing.T, step int64, percent int, ignore ...fsys.Site) (ids m
 
 const lakeEnd = 12
 
-// TestParquetKilledAtEachStep: whatever the step at which the process ends, with all or a part of what was not synced on
-// the disk, the next one completes the files, and each event is in one of them.
+// TestParquetKilledAtEachStep: whatever the step at which the process ends, with all or a part of what was not synced
+// on the disk, the next one completes the files, and each event is in one of them.
 func TestParquetKilledAtEachStep(t *testing.T) {
 	whole := fsystest.New()
 	_, err := deliverLake(t, whole, 1, lakeEnd, rand.New(rand.NewPCG(1, 1)))

@@ -71,7 +71,8 @@ slos:
     group_by: [zone]
     expect: [x, y]
     indicator:
-      completion: {started: '{type="started"}', finished: '{type="done"}', failed: '{type="aborted"}', key: order, within: 15m}
+      completion: {started: '{type="started"}', finished: '{type="done"}', failed: '{type="aborted"}', key: order,
+          within: 15m}
     cost: {per_bad: 12.50, currency: EUR}
     alerting:
       min_events: 20

@@ -52,7 +52,8 @@ slos:
     objective: 99
     window: 1d
     indicator:
-      prometheus: {error_ratio_query: 'sum(rate(requests_total{code="500"}[$window])) / sum(rate(requests_total[$window])) < 2'}
+      prometheus: {error_ratio_query: 'sum(rate(requests_total{code="500"}[$window])) / ` +
+	`sum(rate(requests_total[$window])) < 2'}
   - name: depth
     objective: 99
     window: 1d

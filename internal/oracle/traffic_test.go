@@ -94,7 +94,8 @@ slas:
     window: 6h
     score: ratio
     components: {checkout: {weight: 1}}
-    alerts: {warning: 97, catalogue: [error_rate, error_rate_critical, recovery, {name: cascading, slos: [calls, checkout]}]}
+    alerts: {warning: 97, catalogue: [error_rate, error_rate_critical, recovery,
+        {name: cascading, slos: [calls, checkout]}]}
 `, "feed": `
 version: sloengine/v1
 service: feed

@@ -59,9 +59,10 @@ func TestRedis(t *testing.T) {
 func TestRedisExpires(t *testing.T) {
 	ctx, client := context.Background(), dlqtest.Redis(t)
 	now := dlqtest.Now()
-	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client, TTL: 2 * time.Hour, MaxEntries: 50, Now: func() time.Time {
-		return now
-	}})
+	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client, TTL: 2 * time.Hour, MaxEntries: 50,
+		Now: func() time.Time {
+			return now
+		}})
 	require.NoError(t, err)
 	require.NoError(t, s.Save(ctx, dlqtest.Entries(0, 30)))
 	require.ErrorIs(t, s.Save(ctx, dlqtest.Entries(30, 51)), dlq.ErrFull)

@@ -149,8 +149,9 @@ var (
 )
 
 var remoteWritePart = NewPart("Remote write",
-	"If nothing can scrape the engine, [`remote_write`](reference/engine.md#remote_write) sends what `/metrics` serves to "+
-		"Prometheus, Mimir or VictoriaMetrics: all series with one time stamp, every `interval`. It speaks version 2 of the "+
+	"If nothing can scrape the engine, [`remote_write`](reference/engine.md#remote_write) sends what `/metrics` serves "+
+		"to Prometheus, Mimir or VictoriaMetrics: all series with one time stamp, every `interval`. It speaks version 2 of "+
+		"the "+
 		"protocol, and version 1 with a server that knows no other. Samples wait on disk until the server has them, also "+
 		"over a restart, for at most `max_age` and `max_bytes`, and arrive in order. A server may refuse samples older than "+
 		"an hour, unless it accepts samples out of order. A change of `remote_write` takes effect after a restart.")
@@ -246,7 +247,8 @@ var (
 	SubscriptionsFailing = subscriptionPart.Gauge("sloengine_subscriptions_failing", "webhooks",
 		"Subscribed webhooks whose last attempt failed.", noSubscriptions)
 	SubscriptionsRemoved = subscriptionPart.Counter("sloengine_subscriptions_removed_total", "webhooks",
-		"Subscriptions that ended: by their token (unsubscribed), by status 410 (gone), or after a week of failures (failing).",
+		"Subscriptions that ended: by their token (unsubscribed), by status 410 (gone), or after a week of failures "+
+			"(failing).",
 		OneOf("reason", "unsubscribed gone failing"), noSubscriptions)
 	SubscriptionRequests = subscriptionPart.Counter("sloengine_subscription_requests_total", "requests",
 		"Requests for a subscription: confirmed, not confirmed by the address, or refused because of a limit.",
@@ -352,7 +354,8 @@ var (
 	DLQSaved         = dlqPart.Counter("sloengine_dlq_saved_total", "dead letters", "Events that became dead letters.",
 		dlqOrigin,
 		Named("reason",
-			"refused, panic, rate_limited, permanent, retry_exhausted, expired, retry_rate_limited, unreadable, lagging or other"), Absent("until the first dead letter with these labels"))
+			"refused, panic, rate_limited, permanent, retry_exhausted, expired, retry_rate_limited, unreadable, "+
+				"lagging or other"), Absent("until the first dead letter with these labels"))
 	DLQDropped = dlqPart.Counter("sloengine_dlq_dropped_total", "dead letters",
 		"Events that did not become dead letters: by a rule of the filter, because the store was full or failed, or "+
 			"because they are invalid.", OneOf(

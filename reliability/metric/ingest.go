@@ -29,15 +29,16 @@ var (
 		"Spans, log records and points of metrics that do not count, by reason. Spans of an unknown service or type are "+
 			"listed on the engine page.",
 		OneOf("signal", "traces logs metrics"),
-		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type no_rule first_point nothing_new decreased"))
+		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type no_rule first_point nothing_new "+
+			"decreased"))
 	OTLPCounters = ingestPart.Gauge("sloengine_otlp_counters", "counters",
 		"Counters and histograms of OpenTelemetry whose last points are known.")
 	OTLPCounterBytes = ingestPart.Gauge("sloengine_otlp_counters_bytes", "bytes",
 		"Memory of these points. Beyond 64 MiB, new counters are rejected.")
 	OTLPFindings = ingestPart.Gauge("sloengine_otlp_findings", "findings",
 		"Services, and types of some, whose numbers are wrong by what their senders did in the last hour. "+
-			"`sampled_work` is work that is followed by trace over sampled spans, `sampled_by_outcome` a tail sampler before the "+
-			"engine, `two_signals` an operation that two of spans, log records and metrics feed, `no_boundary` a "+
+			"`sampled_work` is work that is followed by trace over sampled spans, `sampled_by_outcome` a tail sampler before "+
+			"the engine, `two_signals` an operation that two of spans, log records and metrics feed, `no_boundary` a "+
 			"histogram without a bucket that ends at a threshold.",
 		OneOf("reason", "sampled_work sampled_by_outcome two_signals no_boundary"))
 	OTLPCut = ingestPart.Counter("sloengine_otlp_cut_values_total", "values",

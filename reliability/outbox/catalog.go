@@ -97,7 +97,8 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 	var oid uint32
 	var kind, key string
 	err := tx.QueryRow(ctx, `SELECT c.oid, n.nspname, c.relkind::text, coalesce(pg_get_partkeydef(c.oid), '')
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, t.Name.String()).Scan(&oid, &c.name.Schema, &kind, &key)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, t.Name.String()).Scan(
+		&oid, &c.name.Schema, &kind, &key)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		if c.name.Schema == "" {
@@ -159,7 +160,8 @@ func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error 
 		return fmt.Errorf("read the columns of %s: %w", c.name.Text(), err)
 	}
 	rows, err = tx.Query(ctx,
-		`SELECT x.conname, a.attname, pg_get_constraintdef(x.oid) FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[1]
+		`SELECT x.conname, a.attname, pg_get_constraintdef(x.oid) FROM pg_constraint x
+			JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[1]
 		WHERE x.conrelid = $1 AND x.contype = 'c' AND cardinality(x.conkey) = 1 ORDER BY x.conname`, oid)
 	if err != nil {
 		return fmt.Errorf("read the constraints of %s: %w", c.name.Text(), err)
@@ -177,8 +179,10 @@ func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error 
 func readIndexes(ctx context.Context, tx pgx.Tx, oid uint32) (out []index, err error) {
 	rows, err := tx.Query(ctx,
 		`SELECT c.relname, i.indisvalid AND i.indisready, i.indisunique, i.indpred IS NULL AND i.indexprs IS NULL,
-			ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(n, o) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n WHERE o <= i.indnkeyatts ORDER BY o),
-			coalesce((SELECT p.relname::text FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhparent WHERE h.inhrelid = c.oid), '')
+			ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(n, o)
+				JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n WHERE o <= i.indnkeyatts ORDER BY o),
+			coalesce((SELECT p.relname::text FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhparent WHERE h.inhrelid = c.oid),
+				'')
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = $1 ORDER BY c.relname`, oid)
 	if err != nil {
 		return nil, fmt.Errorf("read indexes: %w", err)
@@ -197,7 +201,8 @@ var bound = regexp.MustCompile(`^FOR VALUES FROM \((MINVALUE|'([^']*)')\) TO \((
 
 func (c *catalog) readPartitions(ctx context.Context, tx pgx.Tx, oid uint32) error {
 	rows, err := tx.Query(ctx, `SELECT c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid)
-		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.inhparent = $1 ORDER BY c.relname`, oid)
+		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE i.inhparent = $1 ORDER BY c.relname`, oid)
 	if err != nil {
 		return fmt.Errorf("read the partitions of %s: %w", c.name.Text(), err)
 	}

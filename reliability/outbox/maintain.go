@@ -250,9 +250,11 @@ func (x *maintenance) deleteRows(ctx context.Context, relation Name) error {
 	if !x.r.WithoutRelay && c.Status == "" {
 		return nil
 	}
-	sql := fmt.Sprintf(`WITH seen AS (SELECT %[2]s AS id, %[3]s AS created FROM %[1]s WHERE %[2]s > $1 ORDER BY %[2]s LIMIT $2),
+	sql := fmt.Sprintf(`WITH seen AS (SELECT %[2]s AS id, %[3]s AS created FROM %[1]s WHERE %[2]s > $1 ORDER BY %[2]s
+		LIMIT $2),
 		gone AS (DELETE FROM %[1]s o USING seen WHERE o.%[2]s = seen.id AND %[4]s RETURNING 1)
-		SELECT coalesce(max(seen.id), 0)::bigint, (SELECT count(*) FROM gone), coalesce(bool_and(seen.created >= $3), true) FROM seen`,
+		SELECT coalesce(max(seen.id), 0)::bigint, (SELECT count(*) FROM gone), coalesce(bool_and(seen.created >= $3), true)
+			FROM seen`,
 		relation, c.ID, c.CreatedAt, x.done())
 	for last, end := int64(-1<<63), false; !end; {
 		var deleted int64
@@ -272,7 +274,8 @@ func (x *maintenance) deleteKeys(ctx context.Context) error {
 	c := &x.t.Columns
 	// The partition that the cutoff lies in is still there, so its keys are, too.
 	cutoff := x.cutoff.UTC().Truncate(day)
-	sql := fmt.Sprintf(`WITH seen AS (SELECT idempotency_key AS k, created_at AS c FROM %[1]s WHERE created_at < $1 AND (created_at, idempotency_key) > ($2, $3) ORDER BY created_at, idempotency_key LIMIT $4),
+	sql := fmt.Sprintf(`WITH seen AS (SELECT idempotency_key AS k, created_at AS c FROM %[1]s
+		WHERE created_at < $1 AND (created_at, idempotency_key) > ($2, $3) ORDER BY created_at, idempotency_key LIMIT $4),
 		gone AS (DELETE FROM %[1]s USING seen WHERE idempotency_key = seen.k
 			AND NOT EXISTS (SELECT 1 FROM %[2]s o WHERE o.%[3]s < $1 AND o.%[4]s::text = seen.k) RETURNING 1)
 		SELECT seen.c, seen.k, (SELECT count(*) FROM gone) FROM seen ORDER BY 1 DESC, 2 DESC LIMIT 1`,

@@ -17,8 +17,11 @@ func date(d int) time.Time { return time.Date(2026, 12, d, 12, 0, 0, 0, time.UTC
 func seed(t testing.TB, conn *pgx.Conn, key, status string, d int, counted bool) {
 	t.Helper()
 	_, err := conn.Exec(t.Context(),
-		`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, created_at, completed_at, counted_at)
-		VALUES ($1, 'Order', '1', 'OrderCreated', 'orders', $1, '{}', $2, $3, CASE WHEN $2 <> 'PENDING' THEN $3::timestamptz END, CASE WHEN $4 THEN $3::timestamptz END)`, key, status, date(d), counted)
+		`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status,
+			created_at, completed_at, counted_at)
+		VALUES ($1, 'Order', '1', 'OrderCreated', 'orders', $1, '{}', $2, $3,
+			CASE WHEN $2 <> 'PENDING' THEN $3::timestamptz END, CASE WHEN $4 THEN $3::timestamptz END)`, key, status,
+		date(d), counted)
 	require.NoError(t, err)
 	if value[bool](t, conn, "SELECT to_regclass('outbox_keys') IS NOT NULL") {
 		_, err = conn.Exec(t.Context(), "INSERT INTO outbox_keys VALUES ($1, $2)", key, date(d))

@@ -134,20 +134,29 @@ func TestAMigrationThatWaitsCanBeInterrupted(t *testing.T) {
 // The tables of two services that had an outbox before, as valid PostgreSQL.
 const (
 	rabbitTable = `CREATE TABLE outbox_events (
-		id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL, aggregate_id varchar(255) NOT NULL,
-		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING', version integer DEFAULT 0,
-		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp,
+		id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL,
+			aggregate_id varchar(255) NOT NULL,
+		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING',
+			version integer DEFAULT 0,
+		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP,
+			processed_at timestamp,
 		next_retry_at timestamp, retry_count integer DEFAULT 0, error_message text)`
 	rabbitRow = `INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e1', ` +
 		`'STATUS_UPDATE', 'p1', 'POLICY', '{"a": 1}')`
 	kafkaTable = `CREATE TABLE kafka_outbox (
-		id bigserial, aggregate_id varchar(255) NOT NULL, aggregate_type varchar(100) NOT NULL, event_type varchar(100) NOT NULL,
-		kafka_topic varchar(255) NOT NULL, kafka_key varchar(255) NOT NULL, payload jsonb NOT NULL, headers jsonb, status varchar(20) DEFAULT 'PENDING',
-		created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp, retry_count integer DEFAULT 0, next_retry_at timestamp,
-		error_message text, idempotency_key varchar(255) NOT NULL, PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at);
+		id bigserial, aggregate_id varchar(255) NOT NULL, aggregate_type varchar(100) NOT NULL,
+			event_type varchar(100) NOT NULL,
+		kafka_topic varchar(255) NOT NULL, kafka_key varchar(255) NOT NULL, payload jsonb NOT NULL, headers jsonb,
+			status varchar(20) DEFAULT 'PENDING',
+		created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp, retry_count integer DEFAULT 0,
+			next_retry_at timestamp,
+		error_message text, idempotency_key varchar(255) NOT NULL, PRIMARY KEY (id, created_at))
+			PARTITION BY RANGE (created_at);
 		CREATE TABLE kafka_outbox_months PARTITION OF kafka_outbox FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')`
-	kafkaRow = `INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload, headers, idempotency_key, created_at)
-		VALUES ('42', 'Order', 'OrderCreated', 'order-events', 'k42', '{"a": 1}', '{"traceparent": "00-1"}', 'order-created-42', '2024-01-05')`
+	kafkaRow = `INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload,
+		headers, idempotency_key, created_at)
+		VALUES ('42', 'Order', 'OrderCreated', 'order-events', 'k42', '{"a": 1}', '{"traceparent": "00-1"}',
+			'order-created-42', '2024-01-05')`
 )
 
 func TestTablesOfOthersGetWhatTheyLack(t *testing.T) {

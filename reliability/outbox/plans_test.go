@@ -24,8 +24,10 @@ func crowded(t testing.TB, l Layout) (*pgx.Conn, *Table) {
 	conn, _ := database(t)
 	table := newTable(t, Options{})
 	migrate(t, conn, table, l)
-	insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, attempts, next_attempt_at, completed_at, counted_at)
-		SELECT '%[1]s' || i, 'Order', i, 'OrderCreated', 'order-events', 'customer-' || i %% 5000, '{"total": 12.5}', '%[1]s', %[2]s, %[3]s, %[4]s, %[4]s FROM generate_series(1, %[5]d) i`
+	insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status,
+		attempts, next_attempt_at, completed_at, counted_at)
+		SELECT '%[1]s' || i, 'Order', i, 'OrderCreated', 'order-events', 'customer-' || i %% 5000, '{"total": 12.5}', '%[1]s',
+			%[2]s, %[3]s, %[4]s, %[4]s FROM generate_series(1, %[5]d) i`
 	exec(t, conn,
 		fmt.Sprintf(insert, Completed, "0", "NULL", "now()", *completedRows),
 		fmt.Sprintf(insert, Pending, "i % 5", "CASE WHEN i % 5 > 0 THEN now() + interval '1 hour' END",

@@ -98,8 +98,10 @@ func TestReplay(t *testing.T) {
 	for _, partitioned := range []bool{false, true} {
 		conn, table := lifecycle(t, partitioned)
 		exec(t, conn,
-			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, completed_at, created_at)
-			SELECT 'many' || i, '', '', 'Many', '', i, '{}', 'COMPLETED', '2026-12-09', '2026-12-08'::timestamptz + i * interval '1 second' FROM generate_series(1, 2500) i`)
+			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status,
+				completed_at, created_at)
+			SELECT 'many' || i, '', '', 'Many', '', i, '{}', 'COMPLETED', '2026-12-09',
+				'2026-12-08'::timestamptz + i * interval '1 second' FROM generate_series(1, 2500) i`)
 		s := Span{From: date(8).Truncate(day).Add(101 * time.Second), To: date(9), Type: "Many"}
 		n, err := CountCompleted(t.Context(), conn, table, s)
 		require.NoError(t, err)

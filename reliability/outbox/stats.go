@@ -113,7 +113,8 @@ func (s *Stats) readCompleted(ctx context.Context, db DB, t *Table, c *catalog) 
 	// reltuples is -1, or 0 up to PostgreSQL 13, for tables that were never analyzed.
 	err := db.QueryRow(ctx,
 		`SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::float8, coalesce(bool_and(c.reltuples >= 0), false)
-		FROM pg_partition_tree($1::text::regclass) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf`, c.name.String()).Scan(&all, &known)
+		FROM pg_partition_tree($1::text::regclass) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf`,
+		c.name.String()).Scan(&all, &known)
 	if err != nil {
 		return err
 	}
@@ -135,11 +136,14 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 			SELECT %[1]s AS topic, %[2]s AS type, 1 AS pending, 0 AS failed, NULL::float8 AS took FROM %[3]s WHERE %[10]s
 			UNION ALL SELECT %[1]s, %[2]s, 0, 1, NULL FROM %[3]s WHERE %[4]s = 'FAILED'
 			UNION ALL SELECT topic, type, 0, 0, %[11]s
-				FROM (SELECT %[1]s AS topic, %[2]s AS type, %[4]s AS status, %[5]s::timestamptz AS created, %[6]s AS completed FROM %[3]s ORDER BY %[7]s DESC LIMIT %[8]d) newest
+				FROM (SELECT %[1]s AS topic, %[2]s AS type, %[4]s AS status, %[5]s::timestamptz AS created, %[6]s AS completed
+					FROM %[3]s ORDER BY %[7]s DESC LIMIT %[8]d) newest
 				WHERE status = 'COMPLETED' AND completed > now() - interval '1 hour')
-		SELECT grouping(topic) = 1, coalesce(topic, ''), coalesce(type, ''), coalesce(sum(pending), 0), coalesce(sum(failed), 0), count(took),
+		SELECT grouping(topic) = 1, coalesce(topic, ''), coalesce(type, ''), coalesce(sum(pending), 0),
+			coalesce(sum(failed), 0), count(took),
 			percentile_cont(0.5) WITHIN GROUP (ORDER BY took), percentile_cont(0.95) WITHIN GROUP (ORDER BY took)
-		FROM r GROUP BY GROUPING SETS ((), (topic, type)) ORDER BY 1 DESC, sum(pending) + sum(failed) DESC, count(took) DESC, 2, 3 LIMIT %[9]d`,
+		FROM r GROUP BY GROUPING SETS ((), (topic, type)) ORDER BY 1 DESC, sum(pending) + sum(failed) DESC, count(took) DESC,
+			2, 3 LIMIT %[9]d`,
 		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1,
 		t.OpenExpr(), SecondsExpr("created", "completed"))
 	rows, err := db.Query(ctx, sql)
@@ -163,7 +167,8 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 
 func (s *Stats) readRelays(ctx context.Context, db DB, t *Table) error {
 	sql := fmt.Sprintf(`SELECT coalesce(r.name, b.worker, ''), count(b.bucket), min(b.lease_until), r.seen_at
-		FROM (SELECT bucket, lease_until, CASE WHEN lease_until > clock_timestamp() THEN worker END AS worker FROM %s) b FULL JOIN %s r ON r.name = b.worker
+		FROM (SELECT bucket, lease_until, CASE WHEN lease_until > clock_timestamp() THEN worker END AS worker FROM %s) b
+			FULL JOIN %s r ON r.name = b.worker
 		GROUP BY 1, r.seen_at ORDER BY 1`, t.Buckets(), t.Relays())
 	rows, err := db.Query(ctx, sql)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// The digest at a record is the same while it is in the log, when it is retained, for another process, behind a restart,
-// and when older records are gone.
+// The digest at a record is the same while it is in the log, when it is retained, for another process, behind a
+// restart, and when older records are gone.
 func TestDigests(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, fsystest.New())

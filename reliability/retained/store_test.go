@@ -64,7 +64,8 @@ func newWorld(t testing.TB, disk *fsystest.Mem) *world {
 	require.NoError(t, err)
 	w.log, w.seq = log, log.NextSeq()-1
 	w.store = New(Options{
-		FS: disk, Dir: testDir, Log: log, Describe: describe, Rewrite: rewrite, RuleType: rule, Now: func() time.Time { return w.now },
+		FS: disk, Dir: testDir, Log: log, Describe: describe, Rewrite: rewrite, RuleType: rule,
+		Now:     func() time.Time { return w.now },
 		Missing: func() int64 { return w.free }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.store.SetBounds(Bounds{Age: time.Hour, Bytes: 1 << 30})

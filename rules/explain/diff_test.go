@@ -94,9 +94,13 @@ func TestInsurance(t *testing.T) {
 		"      warning: 95\n", "      warning: 97\n", "warning: 30s", "warning: 20s",
 	).Replace(string(text))
 	require.Equal(t, `~ sla insurance-unpaid/unpaid warning: 95 -> 97; fires at smaller losses
-~ sla insurance-unpaid/unpaid component availability: insurance-unpaid/availability with 40 % -> insurance-unpaid/availability with 45.45 %
-~ sla insurance-unpaid/unpaid component latency: insurance-unpaid/latency with 30 % -> insurance-unpaid/latency with 27.27 %
-~ sla insurance-unpaid/unpaid component quality: insurance-unpaid/quality with 10 % -> insurance-unpaid/quality with 9.091 %
-~ sla insurance-unpaid/unpaid component throughput: insurance-unpaid/throughput with 20 % -> insurance-unpaid/throughput with 18.18 %
+~ sla insurance-unpaid/unpaid component availability: insurance-unpaid/availability with 40 % -> `+
+		`insurance-unpaid/availability with 45.45 %
+~ sla insurance-unpaid/unpaid component latency: insurance-unpaid/latency with 30 % -> insurance-unpaid/latency with `+
+		`27.27 %
+~ sla insurance-unpaid/unpaid component quality: insurance-unpaid/quality with 10 % -> insurance-unpaid/quality with `+
+		`9.091 %
+~ sla insurance-unpaid/unpaid component throughput: insurance-unpaid/throughput with 20 % -> `+
+		`insurance-unpaid/throughput with 18.18 %
 `, strings.Join(strings.SplitAfter(ChangesText(Changes(in, load(t, changed))), "\n")[:5], ""))
 }

@@ -48,8 +48,8 @@ func TestExplainCost(t *testing.T) {
 		"    cost: {per_bad: 12.50, " +
 			"currency: EUR}\n": "\n  money      12.50 EUR per bad event, the whole budget 3240000.00 EUR at today's traffic\n",
 		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, " +
-			"per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY " +
-			"per 30d, invested 5 JPY per 1d\n",
+			"per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, " +
+			"before 900 JPY per 30d, invested 5 JPY per 1d\n",
 		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, " +
 			"target: 95}}\n": "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
 	} {
@@ -69,11 +69,12 @@ func TestExplainCompletion(t *testing.T) {
 		"      completion: {started: '{type=\"created\"}', finished: '{type=\"shipped\"}', key: order_id, within: 15m, "
 	for more, want := range map[string]string{
 		"failed: '{type=\"refused\"}', max_in_flight: 5000}": "  measures   completion by order_id from {type=\"created\"} " +
-			"to {type=\"shipped\"} within 15m failed {type=\"refused\"} at most 5000\n             work is good at its finish, " +
-			"and bad at an event that says that it failed, or 15m after its start, which shows 2m to 3m later\n             if " +
-			"nothing finishes any more, alerts fire up to 18m later than the times below\n             after a restart, " +
-			"deadlines pass later by the time that the engine was down, for as long\n             at most 5000 pieces of work " +
-			"are tracked at once, and further ones lower coverage\n  budget     7h12m of full outage in 30d\n",
+			"to {type=\"shipped\"} within 15m failed {type=\"refused\"} at most 5000\n             work is good at its " +
+			"finish, and bad at an event that says that it failed, or 15m after its start, which shows 2m to 3m later\n" +
+			"             if nothing finishes any more, alerts fire up to 18m later than the times below\n" +
+			"             after a restart, deadlines pass later by the time that the engine was down, for as long\n" +
+			"             at most 5000 pieces of work are tracked at once, and further ones lower coverage\n" +
+			"  budget     7h12m of full outage in 30d\n",
 		"stage: stage}": "{type=\"shipped\"} within 15m stage stage at most 100000\n             work is good at its " +
 			"finish, and bad 15m after its start,",
 	} {

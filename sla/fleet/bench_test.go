@@ -23,9 +23,12 @@ const benchSpec = `
 version: sloengine/v1
 service: shop
 slos:
-  - {name: availability, objective: 99, window: 30d, group_by: [customer], max_groups: 4000, indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
-  - {name: latency, objective: 90, window: 30d, group_by: [customer], max_groups: 4000, indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
-  - {name: throughput, objective: 80, window: 30d, group_by: [part], max_groups: 2000, indicator: {throughput: {valid: '{type="order"}', at_least: 12, per: 1m}}}
+  - {name: availability, objective: 99, window: 30d, group_by: [customer], max_groups: 4000,
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: latency, objective: 90, window: 30d, group_by: [customer], max_groups: 4000,
+      indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
+  - {name: throughput, objective: 80, window: 30d, group_by: [part], max_groups: 2000,
+      indicator: {throughput: {valid: '{type="order"}', at_least: 12, per: 1m}}}
 `
 
 // benchFleet is three engines that counted for a day, in which each group had a few events, and goes on for ten seconds

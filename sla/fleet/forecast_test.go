@@ -26,11 +26,16 @@ version: sloengine/v1
 service: sales
 types: [order, applied, connected, request, started, finished]
 slos:
-  - {name: availability, objective: 99, window: 14d, group_by: [product], indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
-  - {name: conversion, objective: 35, window: 14d, group_by: [product], indicator: {ratio: {numerator: '{type="connected"}', denominator: '{type="applied"}'}}}
-  - {name: apdex, objective: 70, window: 14d, indicator: {apdex: {valid: '{type="request"}', satisfied: 500ms, tolerating: 2s}}}
-  - {name: fulfilment, objective: 80, window: 14d, indicator: {completion: {started: '{type="started"}', finished: '{type="finished"}', key: work, within: 15m}}}
-  - {name: daily, objective: 90, window: 14d, indicator: {volume: {valid: '{type="order"}', at_least: 10, timezone: UTC}}}
+  - {name: availability, objective: 99, window: 14d, group_by: [product],
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: conversion, objective: 35, window: 14d, group_by: [product],
+      indicator: {ratio: {numerator: '{type="connected"}', denominator: '{type="applied"}'}}}
+  - {name: apdex, objective: 70, window: 14d, indicator: {apdex: {valid: '{type="request"}', satisfied: 500ms,
+      tolerating: 2s}}}
+  - {name: fulfilment, objective: 80, window: 14d, indicator: {completion: {started: '{type="started"}',
+      finished: '{type="finished"}', key: work, within: 15m}}}
+  - {name: daily, objective: 90, window: 14d, indicator: {volume: {valid: '{type="order"}', at_least: 10,
+      timezone: UTC}}}
 `
 
 // sell are the events of an hour at its tenth minute, of two products. Every fifth day a tenth of the orders fails for

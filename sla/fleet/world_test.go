@@ -31,16 +31,25 @@ service: shop
 dimensions: [channel]
 types: [order, none]
 slos:
-  - {name: availability, objective: 99, window: 7d, group_by: [product], indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: availability, objective: 99, window: 7d, group_by: [product],
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
   - {name: everything, objective: 99, window: 3d, indicator: {events: {bad: '{outcome="failure"}'}}}
-  - {name: crowded, objective: 99, window: 7d, group_by: [customer], max_groups: 5, indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
-  - {name: latency, objective: 90, window: 7d, group_by: [product, channel], indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
-  - {name: throughput, objective: 80, window: 7d, group_by: [product], indicator: {throughput: {valid: '{type="order"}', at_least: 12, per: 10m}}}
-  - {name: slices, objective: 80, window: 7d, group_by: [product], budgeting: {timeslices: {slice: 5m, target: 90}}, indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
-  - {name: means, objective: 80, window: {calendar: week, timezone: Europe/Berlin}, budgeting: {ratio_timeslices: {slice: 1m}}, indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
-  - {name: expected, objective: 99, window: 7d, group_by: [product], expect: [[never]], indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: crowded, objective: 99, window: 7d, group_by: [customer], max_groups: 5,
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: latency, objective: 90, window: 7d, group_by: [product, channel],
+      indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
+  - {name: throughput, objective: 80, window: 7d, group_by: [product],
+      indicator: {throughput: {valid: '{type="order"}', at_least: 12, per: 10m}}}
+  - {name: slices, objective: 80, window: 7d, group_by: [product], budgeting: {timeslices: {slice: 5m, target: 90}},
+      indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
+  - {name: means, objective: 80, window: {calendar: week, timezone: Europe/Berlin},
+      budgeting: {ratio_timeslices: {slice: 1m}}, indicator: {events: {valid: '{type="order"}',
+          bad: '{outcome="failure"}'}}}
+  - {name: expected, objective: 99, window: 7d, group_by: [product], expect: [[never]],
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
 corrections:
-  - {name: maintenance, start: 2026-11-08T01:07:00Z, duration: 95m, rrule: "FREQ=DAILY", slos: [availability, throughput, slices, latency], author: ops, reason: planned}
+  - {name: maintenance, start: 2026-11-08T01:07:00Z, duration: 95m, rrule: "FREQ=DAILY",
+      slos: [availability, throughput, slices, latency], author: ops, reason: planned}
 thresholds:
   - {name: slow, match: '{type="order"}', warning: 1s, critical: 3s}
 slas:

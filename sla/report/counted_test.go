@@ -38,14 +38,16 @@ slos:
   - name: orders
     objective: 80
     window: 7d
-    indicator: {completion: {started: '{type="created"}', finished: '{type="shipped"}', failed: '{type="refused"}', key: order, within: 15m}}
+    indicator: {completion: {started: '{type="created"}', finished: '{type="shipped"}', failed: '{type="refused"}',
+        key: order, within: 15m}}
     cost: {per_bad: 12.50, currency: EUR}
   - name: silent
     objective: 90
     window: 7d
     indicator: {events: {valid: '{type="unheard"}', bad: '{outcome="failure"}'}}
 slas:
-  - {name: declared, no_data: bad, window: 7d, components: {a: {slo: conversion, weight: 60}, b: {slo: silent, weight: 40}}}
+  - {name: declared, no_data: bad, window: 7d, components: {a: {slo: conversion, weight: 60},
+      b: {slo: silent, weight: 40}}}
   - {name: excluded, window: 7d, components: {a: {slo: conversion, weight: 60}, b: {slo: silent, weight: 40}}}
   - {name: none, no_data: bad, window: 7d, components: {b: {slo: silent, weight: 40}}}
 `
@@ -125,7 +127,7 @@ var countedWeek = []struct {
 // TestReportOfOtherIndicators has a week by hand:
 //
 //	             Mon     Tue     Wed    Thu    Fri     Sat    Sun    week
-//	conversion   3/10    12/20   4/5    1/0    0/15    5/10   0/0    25/60 = 25 good, 35 bad, although the days have 24 and 36
+//	conversion   3/10    12/20   4/5    1/0    0/15    5/10   0/0    25/60 = 25 good, 35 bad, although 24 and 36
 //	apdex        14+6    20+0    4+4    -      3+5     -      -      41 good and 15 bad halves of 28 events
 //	volume       good    good    bad    bad    good    good   bad    4 good and 3 bad days
 //	completion   3+1     2+0     1+1    0+1    1+0     -      -      7 good and 3 bad, 37.50 EUR

@@ -229,8 +229,8 @@ func (w *ledgerWorld) account(at time.Time) slo.Account {
 	return slo.AccountUnexplained
 }
 
-// TestLedgersAddUp checks that the accounts of every SLO add up to the budget that the report at the same position of the
-// log says, and those of one SLO against charging each event by itself.
+// TestLedgersAddUp checks that the accounts of every SLO add up to the budget that the report at the same position of
+// the log says, and those of one SLO against charging each event by itself.
 func TestLedgersAddUp(t *testing.T) {
 	runs := uint64(100)
 	if os.Getenv("SLOENGINE_WEEK") != "" {

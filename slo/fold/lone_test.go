@@ -27,8 +27,8 @@ func countsOf(t require.TestingT, f *Fold, id string) []byte {
 	return nil
 }
 
-// TestTakeOver: a definition that was counted from old records beside the fold, and took over, has byte for byte what it
-// has in a fold that had that definition from the first record on, and counts on like it: buckets, hours, slices,
+// TestTakeOver: a definition that was counted from old records beside the fold, and took over, has byte for byte what
+// it has in a fold that had that definition from the first record on, and counts on like it: buckets, hours, slices,
 // groups, what was observed, and work in flight. Neither where the other definition took effect nor where the counts
 // took over, nor that they were written and read in between, makes a difference.
 func TestTakeOver(t *testing.T) {

@@ -99,8 +99,8 @@ func TestUncounted(t *testing.T) {
 	require.Zero(t, good+bad)
 }
 
-// TestAdmittedTypesAreCountedLater: a definition that names a type which was stored uncounted counts it from the log, and
-// the time is observed. Where the type was rejected, it is not.
+// TestAdmittedTypesAreCountedLater: a definition that names a type which was stored uncounted counts it from the log,
+// and the time is observed. Where the type was rejected, it is not.
 func TestAdmittedTypesAreCountedLater(t *testing.T) {
 	fixed := availability()
 	fixed.Valid = []Matcher{eq("type", "order")}

@@ -169,10 +169,12 @@ func TestGroupsOfServers(t *testing.T) {
 	require.NoError(t, f.SetConfig(config(read("b")), now.UnixNano()))
 	require.Empty(t, f.Observed(of("eu")))
 	for i := range 2 * maxGroupStreams {
-		f.Observe(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(i)}), int64(i)+t0.UnixNano(), int64(i)+at(1).UnixNano())
+		f.Observe(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(i)}), int64(i)+t0.UnixNano(),
+			int64(i)+at(1).UnixNano())
 	}
 	require.Len(t, f.streams, maxGroupStreams+1)
-	require.NotEmpty(t, f.Observed(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(2*maxGroupStreams - 1)})))
+	last := map[string]string{"region": fmt.Sprint(2*maxGroupStreams - 1)}
+	require.NotEmpty(t, f.Observed(slo.PromGroupStream("b", last)))
 }
 
 // Slices are judged where the source observed them, also if it did so after they were closed and summed, and never

@@ -26,7 +26,8 @@ func manySloth(n int) []byte {
 			fmt.Fprintf(&b,
 				"        error_query: |\n          (\n            sum(rate(http_request_duration_seconds_count{job=\"api\","+
 					"handler=\"h%d\"}[{{.window}}]))\n            -\n            "+
-					"sum(rate(http_request_duration_seconds_bucket{le=\"0.4\",job=\"api\",handler=\"h%d\"}[{{.window}}]))\n          )\n", i, i)
+					"sum(rate(http_request_duration_seconds_bucket{le=\"0.4\",job=\"api\",handler=\"h%d\"}[{{.window}}]))\n         "+
+					" )\n", i, i)
 			fmt.Fprintf(&b,
 				"        total_query: sum(rate(http_request_duration_seconds_count{job=\"api\",handler=\"h%d\"}[{{.window}}]))\n",
 				i)

@@ -104,9 +104,9 @@ func TestConditionFactor(t *testing.T) {
 				"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: "+
 					"x}, spec: {thresholdMetric: {metricSource: {type: Prometheus, spec: {query: sum(x)}}}}}\n  timeWindow: "+
 					"[{duration: %s, isRolling: true}]\n  budgetingMethod: Occurrences\n  objectives: [{op: lt, value: 5, target: "+
-					"0.999}]\n  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, conditions: "+
-					"[{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, threshold: %v, "+
-					"lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
+					"0.999}]\n  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, "+
+					"conditions: [{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, "+
+					"threshold: %v, lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
 				slo.FormatDuration(period), threshold)
 			s, ps := Load([]File{{"x.yaml", []byte(text)}})
 			require.Empty(t, ps.String())

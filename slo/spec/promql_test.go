@@ -90,8 +90,8 @@ func TestLowering(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			indent := func(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") }
 			text :=
-				"version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      events:\n        error_query: |-\n          " +
-					indent(c.bad) + "\n        total_query: |-\n          " + indent(c.total) + "\n"
+				"version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      events:\n        " +
+					"error_query: |-\n          " + indent(c.bad) + "\n        total_query: |-\n          " + indent(c.total) + "\n"
 			s, ps := Load([]File{{"x.yaml", []byte(text)}})
 			if c.wantProblem != "" {
 				require.Nil(t, s)
@@ -122,7 +122,8 @@ func TestAlertLabels(t *testing.T) {
 		"events:\n        error_query: sum by (cluster, service) (rate(a{x=\"1\"}[$window]))\n        total_query: sum by " +
 		"(cluster, service) (rate(a[$window]))\n    alerting: {labels: {%s: '{{ .Labels.cluster_id }}'}}\n"
 	const own = "version: sloengine/v1\nservice: shop\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    group_by: " +
-		"[cluster, http.route]\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {%s: {labels: {%s: x}}}\n"
+		"[cluster, http.route]\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {%s: {labels: {%s: " +
+		"x}}}\n"
 	load := func(text string) string {
 		_, ps := Load([]File{{"x.yaml", []byte(text)}})
 		return ps.Errors().String()

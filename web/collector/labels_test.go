@@ -43,10 +43,14 @@ types: any
 labels: {%[3]s: x}
 dimensions: [%[2]s]
 slos:
-  - {name: events, objective: 99, group_by: [%[1]s], indicator: {events: {bad: '{outcome="failure"}'}}, cost: {currency: EUR, per_bad: 1}, alerting: {exhausted_soon: {}, page: {labels: {%[3]s: x}}}}
-  - {name: ratio, objective: 99, group_by: [%[1]s], indicator: {ratio: {numerator: '{type="a"}', denominator: '{type="b"}'}}}
-  - {name: many, objective: 99, group_by: [%[1]s], indicator: {throughput: {at_least: 10, per: 1m, capacity: 100 per 1m}}}
-  - {name: work, objective: 99, group_by: [%[1]s], indicator: {completion: {key: order_id, stage: step, within: 1h, started: '{type="a"}', finished: '{type="b"}'}}}
+  - {name: events, objective: 99, group_by: [%[1]s], indicator: {events: {bad: '{outcome="failure"}'}},
+      cost: {currency: EUR, per_bad: 1}, alerting: {exhausted_soon: {}, page: {labels: {%[3]s: x}}}}
+  - {name: ratio, objective: 99, group_by: [%[1]s],
+      indicator: {ratio: {numerator: '{type="a"}', denominator: '{type="b"}'}}}
+  - {name: many, objective: 99, group_by: [%[1]s],
+      indicator: {throughput: {at_least: 10, per: 1m, capacity: 100 per 1m}}}
+  - {name: work, objective: 99, group_by: [%[1]s], indicator: {completion: {key: order_id, stage: step, within: 1h,
+      started: '{type="a"}', finished: '{type="b"}'}}}
 slas:
   - {name: gold, group_by: [%[1]s], score: bands, components: {fast: {slo: events, weight: 100}}, alerts: {warning: 95}}
 thresholds:

@@ -65,8 +65,8 @@ func shortIDs(h *engine.Health, lateness time.Duration) []status.TroubleStatus {
 	}
 	return []status.TroubleStatus{{
 		Part: "deduplication",
-		Reason: fmt.Sprintf("ids of spans are known for %s, and ingest.allowed_lateness is %s; spans that ended between become "+
-			"dead letters; raise known_ids.memory", format.Duration(h.IDs.Short), format.Duration(lateness)),
+		Reason: fmt.Sprintf("ids of spans are known for %s, and ingest.allowed_lateness is %s; spans that ended between "+
+			"become dead letters; raise known_ids.memory", format.Duration(h.IDs.Short), format.Duration(lateness)),
 		Since: h.Watermark,
 	}}
 }

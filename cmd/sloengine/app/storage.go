@@ -100,8 +100,8 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		return nil, err
 	}
 	if wanted := c.Log.RetainBytes; wanted != nil && *wanted > int64(min(disk, math.MaxInt64)) {
-		return nil, fmt.Errorf("log.retain_bytes is %d bytes, and the disk of %s has %d (lower it, or move the data directory)",
-			*wanted, b.DataDir, disk)
+		return nil, fmt.Errorf("log.retain_bytes is %d bytes, and the disk of %s has %d (lower it, "+
+			"or move the data directory)", *wanted, b.DataDir, disk)
 	}
 	s.bounds = historyBounds(c, disk)
 	if s.trail, err = openAuditTrail(b.DataDir, in.auth, b.set, b.Log); err != nil {

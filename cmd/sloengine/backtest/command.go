@@ -63,8 +63,10 @@ behind every tick of the engine with those that the engine logged. It exits with
 	f.StringVar(&x.to, "to", "", "end of the range, likewise (default: the end of the log)")
 	f.StringArrayVar((*[]string)(&x.before), "before", nil, "spec to compare with instead of the one in force")
 	f.StringVar(&x.incidents, "incidents", "",
-		"JSON array of incidents to rate alerts against, with id, service, slos, onset and end, instead of those of the engine")
-	f.StringVarP(&x.settings, "config", "c", "", "engine settings (engine.yaml), for the interval and the options of alerts")
+		"JSON array of incidents to rate alerts against, with id, service, slos, onset and end, instead of those of the "+
+			"engine")
+	f.StringVarP(&x.settings, "config", "c", "", "engine settings (engine.yaml), for the interval and the options of "+
+		"alerts")
 	f.StringVar(&x.zone, "zone", "UTC", "time zone of days and nights, such as Europe/Moscow")
 	f.BoolVar(&x.verify, "verify", false, "compare the replay with what the engine did, instead of trying a spec")
 	x.AddOutput(f, "table", "json", "markdown", "html")

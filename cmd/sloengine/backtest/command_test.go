@@ -133,7 +133,8 @@ func TestBeforeAndAfter(t *testing.T) {
 	}, after.Proposals, "two days tell too little of a quarter, and nothing is offered below 80%")
 
 	for format, want := range map[string]string{
-		"table": "shop/checkout: error budget left", "markdown": "### shop/checkout: alerts", "html": "<h2>shop/checkout</h2>",
+		"table": "shop/checkout: error budget left", "markdown": "### shop/checkout: alerts",
+		"html": "<h2>shop/checkout</h2>",
 	} {
 		out, err := run(t, append(args, "-o", format)...)
 		require.NoError(t, err)
@@ -198,7 +199,8 @@ func TestIncidentsOfTheEngine(t *testing.T) {
 	}
 	first, second := at(9), at(12)
 	require.Equal(t, map[string][]any{
-		"INC-2026-11-0001": {at(1), &first}, "INC-2026-11-0002": {at(7), &second}, "INC-2026-11-0003": {at(8), (*time.Time)(nil)},
+		"INC-2026-11-0001": {at(1), &first}, "INC-2026-11-0002": {at(7), &second},
+		"INC-2026-11-0003": {at(8), (*time.Time)(nil)},
 	}, got)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, checkpoint.Dir, "pack-0000000000000001")))

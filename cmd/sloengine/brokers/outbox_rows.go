@@ -212,7 +212,8 @@ The relay publishes them once more with the same idempotency keys, so consumers 
 recognise these take them once. Before it changes anything, it shows the number of rows
 and asks, unless --yes is set. The command writes an audit line to standard error.`,
 		Example: `  sloengine outbox replay --dsn-file dsn --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z
-  sloengine outbox replay --dsn-file dsn --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --type OrderCreated --yes`,
+  sloengine outbox replay --dsn-file dsn --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --type OrderCreated ` +
+			`--yes`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if s.From, err = slo.ParseTime(from); err != nil {

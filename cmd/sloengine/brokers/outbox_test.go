@@ -66,8 +66,10 @@ func (x *outboxTerminal) exec(statements ...string) {
 // rows writes a row in each state: 1 PENDING, 2 waiting, 3 FAILED with a hostile error, 4 COMPLETED.
 func (x *outboxTerminal) rows() {
 	x.t.Helper()
-	insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, attempts, next_attempt_at, error, created_at, completed_at)
-		VALUES ('%s', 'Order', '42', '%s', 'order-events', 'k', '{"secret": 1}', '%s', %d, %s, %s, '2024-11-20 09:00:0%d+00', %s)`
+	insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status,
+		attempts, next_attempt_at, error, created_at, completed_at)
+		VALUES ('%s', 'Order', '42', '%s', 'order-events', 'k', '{"secret": 1}', '%s', %d, %s, %s, '2024-11-20 09:00:0%d+00',
+			%s)`
 	x.exec(
 		fmt.Sprintf(insert, "a", "OrderCreated", "PENDING", 0, "NULL", "NULL", 1, "NULL"),
 		fmt.Sprintf(insert, "b", "OrderCreated", "PENDING", 2, "now() + interval '1 hour'", "'broker is down'", 2, "NULL"),

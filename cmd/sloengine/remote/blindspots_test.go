@@ -101,12 +101,16 @@ func TestRunning(t *testing.T) {
   an engine does not know the traffic of series in Prometheus: use --rate
 
 shop/checkout (a), hours in UTC
-  every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)
-  every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour)
+  every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 `+
+		`events an hour)
+  every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 `+
+		`events an hour)
 
 shop/checkout (b), hours in UTC
-  every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)
-  every day 02:00 to 05:00: an outage under 36m is invisible, and so is an error rate under 61% for an hour (5 events an hour)
+  every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 `+
+		`events an hour)
+  every day 02:00 to 05:00: an outage under 36m is invisible, and so is an error rate under 61% for an hour (5 `+
+		`events an hour)
 
 shop/checkout (busy), hours in UTC
   at any time: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)
@@ -115,7 +119,8 @@ shop/checkout (new)
   its usual traffic is not known: the engine must have observed it for a day, and make forecasts of it
 
 shop/imports, hours in JST
-  every day 14:00 to 11:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)
+  every day 14:00 to 11:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 `+
+		`events an hour)
   every day 11:00 to 14:00: there is no traffic, so an outage is invisible until traffic returns
 
 shop/speed

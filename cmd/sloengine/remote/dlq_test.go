@@ -231,7 +231,8 @@ event
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")
 	require.Contains(t, out,
 		"oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\n"+
-			"origin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
+			"origin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\n"+
+			"sink w               3\n")
 	out, _ = s.dlq(t, cli.ExitOK, "stats", "-o", "yaml")
 	var stats struct {
 		Count    int

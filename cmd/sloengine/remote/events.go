@@ -31,8 +31,9 @@ func newEvents(s cli.Streams) *cobra.Command {
 	var f eventFlags
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
-		Use:   "events --slo SERVICE/SLO [--bad] [--good] [--why]",
-		Short: "Show the events of an SLO that a running engine counted as bad or good, and what is different about the bad ones",
+		Use: "events --slo SERVICE/SLO [--bad] [--good] [--why]",
+		Short: "Show the events of an SLO that a running engine counted as bad or good, and what is different about the " +
+			"bad ones",
 		Long: `events reads the log of an engine and its history, latest event first. The definition of the
 SLO in force says which events are bad. Without --good and --bad it shows the bad ones.
 

@@ -29,7 +29,8 @@ its own, the event is added to the new counts.
 
 With --attribute, forget erases what the engine holds of one person: dead letters with an
 event that has the attribute with this value, samples of rejected events, titles, notes and updates of incidents that
-mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run first.
+mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run ` +
+			`first.
 
 In the history of the log, a token takes the place of the value, and ids and trace ids of these
 events go, too. What is still in the log is erased when it is moved to the history, or deleted with
@@ -148,8 +149,8 @@ func printHistory(out io.Writer, done *app.Erased) {
 		fmt.Fprintf(out, "would search %s of history, and %s of the log once they are moved there\n",
 			cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
 	default:
-		fmt.Fprintf(out, "changed %s of the history, %s are still to be searched, and %s of the log once they are moved there\n",
-			cli.Plural(int(h.Events), "event"), cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
+		fmt.Fprintf(out, "changed %s of the history, %s are still to be searched, and %s of the log once they are moved "+
+			"there\n", cli.Plural(int(h.Events), "event"), cli.Plural(h.Files, "file"), cli.Plural(int(h.Log), "record"))
 		if h.Damaged > 0 {
 			fmt.Fprintf(out, "%s of the history cannot be read and may hold the value\n", cli.Plural(h.Damaged, "block"))
 		}

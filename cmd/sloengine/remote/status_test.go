@@ -70,8 +70,8 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 			require.LessOrEqual(t, uniseg.StringWidth(line), width, line)
 		}
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{"SLO OF shop", "exhausted  checkout-av", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached",
-			"91.25", "met", "page", "firing"} {
+		for _, want := range []string{"SLO OF shop", "exhausted  checkout-av", "at risk", "no data", "12.0%",
+			"BUDGET LEFT", "breached", "91.25", "met", "page", "firing"} {
 			require.Contains(t, text, want, width)
 		}
 		require.Equal(t, width == 140, strings.Contains(text, "▁▁▂"), "the last day is shown where it has room")
@@ -179,7 +179,8 @@ func TestStatusIsWatched(t *testing.T) {
 	require.Regexp(t, `(?s)^\S+Z\n\nSTATE.*exhausted  shop/a.*\n\n\S+Z\n\n.*503.*\n\n$`, out.String())
 	require.NotContains(t, out.String(), "/b")
 
-	for state, want := range map[string]string{"exhausted": "shop/a", "firing": "mail/c", "no_data": "No SLO is in the state no_data."} {
+	for state, want := range map[string]string{"exhausted": "shop/a", "firing": "mail/c",
+		"no_data": "No SLO is in the state no_data."} {
 		out.Reset()
 		require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--state", state), stderr.String())
 		require.Contains(t, out.String(), want)
@@ -189,11 +190,13 @@ func TestStatusIsWatched(t *testing.T) {
 
 	for flag, want := range map[string]string{"--service": "mail\nshop\n:4", "--state": "firing\nexhausted\nat_risk\n"} {
 		out.Reset()
-		require.Equal(t, cli.ExitOK, cli.Execute(t.Context(), root, s, []string{"__complete", "status", "--url", server.URL, flag, ""}))
+		require.Equal(t, cli.ExitOK,
+			cli.Execute(t.Context(), root, s, []string{"__complete", "status", "--url", server.URL, flag, ""}))
 		require.Contains(t, out.String(), want)
 	}
 	out.Reset()
-	require.Equal(t, cli.ExitOK, cli.Execute(t.Context(), root, s, []string{"__complete", "gate", "--url", server.URL, "--slo", ""}))
+	require.Equal(t, cli.ExitOK,
+		cli.Execute(t.Context(), root, s, []string{"__complete", "gate", "--url", server.URL, "--slo", ""}))
 	require.Contains(t, out.String(), "mail/c\nshop/a\nshop/b\n:4")
 }
 
@@ -208,7 +211,8 @@ func TestStatusOfOneSLO(t *testing.T) {
 			require.Equal(t, "x", r.URL.Query().Get("group.product"))
 			fmt.Fprint(w, `{"id":"shop/a","group":{"product":"x"},"accounts":["correction","incident","unexplained"],"ledger":
 				{"unit":"events","spent":12.5,"consumed":1.25,"since_report":2,"lines":[
-				{"account":"correction","name":"upgrade","from":"2026-11-20T00:00:00Z","to":"2026-11-20T01:00:00Z","times":1,"bad":7},
+				{"account":"correction","name":"upgrade","from":"2026-11-20T00:00:00Z","to":"2026-11-20T01:00:00Z","times":1,
+				"bad":7},
 				{"account":"incident","name":"INC-1","text":"all fail","same":["INC-2"],"from":"2026-11-20T02:00:00Z",
 				 "to":"2026-11-20T03:00:00Z","times":2,"bad":10,"consumed":1},
 				{"account":"unexplained","bad":2.5,"consumed":0.25,"from":"2026-11-20T02:00:00Z","to":"2026-11-20T03:00:00Z",
@@ -237,7 +241,8 @@ charged in the order: correction, incident, unexplained
 	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/r"), stderr.String())
 	require.Contains(t, out.String(), "\nshop/r: Missing events have no time.\n")
 	out.Reset()
-	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/a", "--state", "ok"), stderr.String())
+	require.Equal(t, cli.ExitOK, execute(s, "status", "--url", server.URL, "--slo", "shop/a", "--state", "ok"),
+		stderr.String())
 	require.Contains(t, out.String(), "No group of shop/a is in the state ok.")
 	require.Equal(t, cli.ExitUsage, execute(s, "status", "--url", server.URL, "--slo", "shop"))
 	require.Equal(t, cli.ExitUsage, execute(s, "status", "--url", server.URL, "--slo", "shop/a", "--service", "shop"))

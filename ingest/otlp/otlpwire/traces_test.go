@@ -219,8 +219,8 @@ func BenchmarkTraces(b *testing.B) {
 		func(body []byte) error { return d.TracesJSON(body, drop) })
 }
 
-// TestRepeatedAttributes: spans whose attributes differ from those at the same place before, and a request in the memory
-// of the one before, as servers reuse it.
+// TestRepeatedAttributes: spans whose attributes differ from those at the same place before, and a request in the
+// memory of the one before, as servers reuse it.
 func TestRepeatedAttributes(t *testing.T) {
 	d := otlpwire.New(exact)
 	memory := make([]byte, 4096)

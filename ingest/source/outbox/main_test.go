@@ -95,4 +95,5 @@ func migrate(t testing.TB, c *pgx.Conn, o outbox.Options) *outbox.Table {
 
 // insert is the statement that writes the rows $1 to $2 with a prefix of their keys.
 const insert = `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-	SELECT $1::text || '-' || n, 'Order', n::text, 'order', 'orders', n::text, '{"outcome":"success"}' FROM generate_series(1, $2::int) n`
+	SELECT $1::text || '-' || n, 'Order', n::text, 'order', 'orders', n::text, '{"outcome":"success"}'
+		FROM generate_series(1, $2::int) n`

@@ -17,8 +17,10 @@ import (
 )
 
 // looseTable takes rows that a table of this program would not.
-const looseTable = `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xid xid8 DEFAULT pg_current_xact_id(), created_at timestamptz, idempotency_key text,
-	event_type text, topic text, key text, payload bytea, headers jsonb, bucket bigint, counted_at timestamptz, status text DEFAULT 'PENDING', attempts int, next_attempt_at timestamptz,
+const looseTable = `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	xid xid8 DEFAULT pg_current_xact_id(), created_at timestamptz, idempotency_key text,
+	event_type text, topic text, key text, payload bytea, headers jsonb, bucket bigint, counted_at timestamptz,
+		status text DEFAULT 'PENDING', attempts int, next_attempt_at timestamptz,
 	error text, completed_at timestamptz)`
 
 // No row stops those behind it, with any content.

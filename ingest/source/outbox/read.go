@@ -108,7 +108,8 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 		q.mark = fmt.Sprintf("UPDATE %s SET %s = clock_timestamp() WHERE %s = ANY($1) AND %s IS NULL", t,
 			c.CountedAt, c.ID, c.CountedAt)
 		q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x),
-			(SELECT %[4]s FROM %[1]s WHERE %[2]s ORDER BY %[5]s LIMIT 1), 0::bigint, NULL::float8, false`, t, uncounted, many, age, c.ID)
+			(SELECT %[4]s FROM %[1]s WHERE %[2]s ORDER BY %[5]s LIMIT 1), 0::bigint, NULL::float8, false`, t, uncounted,
+			many, age, c.ID)
 		return q
 	}
 	xid := c.XID.String()
@@ -119,9 +120,11 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 		"SELECT s.xid::text, %s, %s::text FROM (SELECT %s AS xid, %s FROM %s WHERE %s AND %s < %s %s LIMIT $3) s ORDER BY "+
 			"s.xid, s.id",
 		outer, xmin, xid, strings.Join(list, ", "), t, after, xid, xmin, order)
-	q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x), (SELECT %[4]s FROM %[1]s WHERE %[2]s %[5]s LIMIT 1),
+	q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x), (SELECT %[4]s
+		FROM %[1]s WHERE %[2]s %[5]s LIMIT 1),
 		(SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[6]s%[3]s) x), (SELECT %[4]s FROM %[1]s WHERE %[6]s %[5]s LIMIT 1),
-		EXISTS (SELECT 1 FROM %[1]s WHERE %[7]s >= pg_snapshot_xmax(pg_current_snapshot()))`, t, after, many, age, order, held, xid)
+		EXISTS (SELECT 1 FROM %[1]s WHERE %[7]s >= pg_snapshot_xmax(pg_current_snapshot()))`, t, after, many, age,
+		order, held, xid)
 	return q
 }
 

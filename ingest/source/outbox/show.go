@@ -165,7 +165,8 @@ func (x *session) blocker(ctx context.Context) string {
 	defer cancel()
 	var text string
 	err := x.pool.QueryRow(ctx, `SELECT string_agg(t, '; ') FROM (
-		SELECT format('session %s of user %s, application %s, %s since %s', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), '?'), coalesce(state, '?'), coalesce(xact_start::text, '?')) AS t
+		SELECT format('session %s of user %s, application %s, %s since %s', pid, coalesce(usename, '?'),
+			coalesce(nullif(application_name, ''), '?'), coalesce(state, '?'), coalesce(xact_start::text, '?')) AS t
 			FROM pg_stat_activity WHERE backend_xid = pg_snapshot_xmin(pg_current_snapshot())::xid
 		UNION ALL SELECT format('prepared transaction %s of user %s since %s', gid, owner, prepared)
 			FROM pg_prepared_xacts WHERE transaction = pg_snapshot_xmin(pg_current_snapshot())::xid LIMIT 3) b`).Scan(&text)

@@ -212,7 +212,8 @@ func (x *session) identify(ctx context.Context) (self identity, xmin, xmax uint6
 	var system int64
 	var oid *uint32
 	err = x.pool.QueryRow(ctx, `SELECT (pg_control_system()).system_identifier, to_regclass($1)::oid,
-		pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint`, x.s.set.table.Name.String()).
+		pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint`,
+		x.s.set.table.Name.String()).
 		Scan(&system, &oid, &xmin, &xmax)
 	if err == nil && oid == nil {
 		return self, 0, 0, errAnother // it was dropped just now

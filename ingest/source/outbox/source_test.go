@@ -181,8 +181,10 @@ func TestForms(t *testing.T) {
 		c := s.Conn(t, db)
 		put := func(key, payload, headers string) {
 			_, err := c.Exec(t.Context(),
-				`INSERT INTO outbox (created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, headers)
-				VALUES (now() - interval '1 minute', $1, 'Order', '1', 'order', 'orders', 'k', $2::text::json, $3::text::jsonb)`, key, payload, headers)
+				`INSERT INTO outbox (created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload,
+					headers)
+				VALUES (now() - interval '1 minute', $1, 'Order', '1', 'order', 'orders', 'k', $2::text::json, $3::text::jsonb)`,
+				key, payload, headers)
 			require.NoError(t, err)
 		}
 		put("bare", `{}`, `{"X-Product":"A"}`)
@@ -225,7 +227,8 @@ func TestMap(t *testing.T) {
 		})
 		_, err := s.Conn(t, db).Exec(t.Context(),
 			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-			VALUES ('a', 'Order', '1', 'OrderCreated', 'orders', 'k', $1)`, []byte(`{"orderId":7,"state":"new","order":{"product":"B"}}`))
+			VALUES ('a', 'Order', '1', 'OrderCreated', 'orders', 'k', $1)`, []byte(`{"orderId":7,"state":"new",`+
+				`"order":{"product":"B"}}`))
 		require.NoError(t, err)
 		e.RequireOnce(t, 1)
 		got := e.State.All()["a"]
@@ -240,12 +243,18 @@ func TestOtherTables(t *testing.T) {
 			s := postgrestest.Shared(t)
 			db := s.Database(t)
 			s.Exec(t, db,
-				`CREATE TABLE outbox_events (id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL, aggregate_id varchar(255) NOT NULL,
-					aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING', version integer DEFAULT 0, processing_instance varchar(255),
-					locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp, next_retry_at timestamp, retry_count integer DEFAULT 0, error_message text)`,
-				`CREATE TABLE kafka_outbox (id bigserial, aggregate_id varchar(255) NOT NULL, aggregate_type varchar(100) NOT NULL, event_type varchar(100) NOT NULL,
-					kafka_topic varchar(255) NOT NULL, kafka_key varchar(255) NOT NULL, payload jsonb NOT NULL, headers jsonb, status varchar(20) DEFAULT 'PENDING',
-					created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp, retry_count integer DEFAULT 0, next_retry_at timestamp, error_message text,
+				`CREATE TABLE outbox_events (id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL,
+					event_type varchar(100) NOT NULL, aggregate_id varchar(255) NOT NULL,
+					aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING',
+						version integer DEFAULT 0, processing_instance varchar(255),
+					locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp,
+						next_retry_at timestamp, retry_count integer DEFAULT 0, error_message text)`,
+				`CREATE TABLE kafka_outbox (id bigserial, aggregate_id varchar(255) NOT NULL, aggregate_type varchar(100) NOT NULL,
+					event_type varchar(100) NOT NULL,
+					kafka_topic varchar(255) NOT NULL, kafka_key varchar(255) NOT NULL, payload jsonb NOT NULL, headers jsonb,
+						status varchar(20) DEFAULT 'PENDING',
+					created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp, retry_count integer DEFAULT 0,
+						next_retry_at timestamp, error_message text,
 					idempotency_key varchar(255) NOT NULL, PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at)`,
 				"CREATE TABLE kafka_outbox_all PARTITION OF kafka_outbox DEFAULT",
 				`INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) SELECT 'e' || n, `+
@@ -275,8 +284,10 @@ func TestOtherTables(t *testing.T) {
 			set.Ordinal = "1"
 			startSource(t, other, s.DSN(db), set, nil)
 			s.Exec(t, db,
-				`INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload, idempotency_key)
-				SELECT n, 'Order', 'OrderCreated', 'order-events', n, '{"outcome":"failure"}', 'order-created-' || n FROM generate_series(1, 100) n`)
+				`INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload,
+					idempotency_key)
+				SELECT n, 'Order', 'OrderCreated', 'order-events', n, '{"outcome":"failure"}', 'order-created-' || n
+					FROM generate_series(1, 100) n`)
 			testkit.Eventually(t, "len(e.State.All())+len(other.State.All()) >= 100", func() bool {
 				return len(e.State.All())+len(other.State.All()) >= 100
 			})

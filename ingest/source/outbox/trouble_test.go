@@ -100,7 +100,8 @@ func TestColumns(t *testing.T) {
 	s := postgrestest.Shared(t)
 	db := s.Database(t)
 	s.Exec(t, db, "CREATE SCHEMA billing",
-		`CREATE TABLE billing."Out Box" (no int GENERATED ALWAYS AS IDENTITY, "at" timestamptz DEFAULT now(), uid uuid DEFAULT gen_random_uuid(), what text,
+		`CREATE TABLE billing."Out Box" (no int GENERATED ALWAYS AS IDENTITY, "at" timestamptz DEFAULT now(),
+			uid uuid DEFAULT gen_random_uuid(), what text,
 		body text, done timestamptz)`, `INSERT INTO billing."Out Box" (what, body) VALUES ('paid', '{"service":"billing"}')`)
 	set := settings(Claim)
 	set.Table = "billing.Out Box"

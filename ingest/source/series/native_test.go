@@ -262,7 +262,9 @@ func TestRefusedHistograms(t *testing.T) {
 			h.PositiveSpans = []prompb.BucketSpan{{Offset: 1, Length: 1}, {Offset: -1, Length: 1}}
 		}, "negative"},
 		"negative bucket": {func(h *prompb.Histogram) { h.PositiveDeltas[1] = -1000 }, "bucket number 2"},
-		"overflow":        {func(h *prompb.Histogram) { h.ZeroCount = &prompb.Histogram_ZeroCountInt{ZeroCountInt: math.MaxUint64} }, "observations found"},
+		"overflow": {func(h *prompb.Histogram) {
+			h.ZeroCount = &prompb.Histogram_ZeroCountInt{ZeroCountInt: math.MaxUint64}
+		}, "observations found"},
 		"NaN": {func(h *prompb.Histogram) {
 			h.Count, h.PositiveDeltas = &prompb.Histogram_CountFloat{CountFloat: 3}, nil
 			h.PositiveCounts = []float64{math.NaN(), 1}

@@ -189,7 +189,8 @@ func TestReceive(t *testing.T) {
 // Two counters come in two requests, in any order, with kills in between.
 func TestReceiveTwoCounters(t *testing.T) {
 	d := newDoor(t, nil, Unit{Stream: "main 2", Total: `d_bucket{le="+Inf"}`, Part: `d_bucket{le="0.4"}`, Good: true,
-		SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"}, Attributes: []string{"route"}}}})
+		SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"},
+			Attributes: []string{"route"}}}})
 	for i := range 9 {
 		all := sent{series: `d_bucket{instance="a",route="/",le="+Inf"}`, at: at(15 * i), n: 1e9 + float64(10*i)}
 		fast := sent{series: `d_bucket{instance="a",route="/",le="0.4"}`, at: at(15 * i), n: 1e8 + float64(9*i)}
@@ -253,7 +254,8 @@ func TestReceiveGap(t *testing.T) {
 // What two counters added in a gap waits for each other, too.
 func TestReceiveGapOfTwoCounters(t *testing.T) {
 	d := newDoor(t, nil, Unit{Stream: "main 2", Total: `d_bucket{le="+Inf"}`, Part: `d_bucket{le="0.4"}`, Good: true,
-		SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"}, Attributes: []string{"route"}}}})
+		SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"},
+			Attributes: []string{"route"}}}})
 	for i, seconds := range []int{0, 15, 30, 630, 645} {
 		more := 0.0
 		if seconds >= 630 {
@@ -279,7 +281,8 @@ func TestGapOfOneCounter(t *testing.T) {
 	all, fast := `d_bucket{instance="a",route="/",le="+Inf"}`, `d_bucket{instance="a",route="/",le="0.4"}`
 	for _, first := range []string{all, fast} {
 		d := newDoor(t, nil, Unit{Stream: "main 2", Total: `d_bucket{le="+Inf"}`, Part: `d_bucket{le="0.4"}`, Good: true,
-			SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"}, Attributes: []string{"route"}}}})
+			SLOs: []SLO{{Service: "shop~prometheus", Type: "latency", GroupBy: []string{"route"},
+				Attributes: []string{"route"}}}})
 		other := map[string]string{all: fast, fast: all}[first]
 		for i := range 4 {
 			d.write(sent{series: other, at: at(15 * i), n: 1e9}, sent{series: first, at: at(15 * i), n: 1e9 + float64(i)/4})
@@ -316,9 +319,12 @@ func TestNoPhantomEvents(t *testing.T) {
 			d.write(sent{series: good("a", `,zone="x"`), at: at(from + 15), n: 1e9 + 4})
 		}, 1},
 		"relabel, of a slow counter": {func(d *door, from int) {
-			d.write(sent{series: good("b", `,code="1"`), at: at(from), n: 5}, sent{series: good("b", `,code="2"`), at: at(from), n: 7})
-			d.write(sent{series: good("b", `,code="1"`), at: at(from + 15), n: 5}, sent{series: good("b", `,code="3"`), at: at(from + 15), n: 7})
-			d.write(sent{series: good("b", `,code="1"`), at: at(from + 30), n: 5}, sent{series: good("b", `,code="3"`), at: at(from + 30), n: 8})
+			d.write(sent{series: good("b", `,code="1"`), at: at(from), n: 5},
+				sent{series: good("b", `,code="2"`), at: at(from), n: 7})
+			d.write(sent{series: good("b", `,code="1"`), at: at(from + 15), n: 5},
+				sent{series: good("b", `,code="3"`), at: at(from + 15), n: 7})
+			d.write(sent{series: good("b", `,code="1"`), at: at(from + 30), n: 5},
+				sent{series: good("b", `,code="3"`), at: at(from + 30), n: 8})
 		}, 1},
 		"target move": {func(d *door, from int) {
 			d.write(sent{series: good("b", ""), at: at(from), n: 1e9 + 3})
@@ -333,8 +339,10 @@ func TestNoPhantomEvents(t *testing.T) {
 			d.write(sent{series: good("a", ""), at: at(from + 15), n: 1e9 + 4})
 		}, 1},
 		"matcher change in the Prometheus": {func(d *door, from int) {
-			d.write(sent{series: good("a", ""), at: at(from), n: 1e9}, sent{series: good("a", `,code="200"`), at: at(from), n: 1e9})
-			d.write(sent{series: good("a", ""), at: at(from + 15), n: 1e9}, sent{series: good("a", `,code="200"`), at: at(from + 15), n: 1e9 + 2})
+			d.write(sent{series: good("a", ""), at: at(from), n: 1e9},
+				sent{series: good("a", `,code="200"`), at: at(from), n: 1e9})
+			d.write(sent{series: good("a", ""), at: at(from + 15), n: 1e9},
+				sent{series: good("a", `,code="200"`), at: at(from + 15), n: 1e9 + 2})
 		}, 2},
 		"matcher change with start timestamps": {func(d *door, from int) {
 			for i := range 2 {
@@ -349,22 +357,25 @@ func TestNoPhantomEvents(t *testing.T) {
 		}, 30},
 		"a target that begins again": {func(d *door, from int) {
 			d.write(sent{series: good("a", ""), at: at(from), n: 2}, sent{series: good("a", `,code="500"`), at: at(from), n: 1})
-			d.write(sent{series: good("a", ""), at: at(from + 15), n: 3}, sent{series: good("a", `,code="500"`), at: at(from + 15), n: 1})
+			d.write(sent{series: good("a", ""), at: at(from + 15), n: 3},
+				sent{series: good("a", `,code="500"`), at: at(from + 15), n: 1})
 		}, 4},
 		"a series that appears": {func(d *door, from int) {
 			d.write(sent{series: good("a", `,code="500"`), at: at(from), n: 4})
 			d.write(sent{series: good("a", ""), at: at(from), n: 1e9})
-			d.write(sent{series: good("a", ""), at: at(from + 15), n: 1e9}, sent{series: good("a", `,code="500"`), at: at(from + 15), n: 5})
+			d.write(sent{series: good("a", ""), at: at(from + 15), n: 1e9},
+				sent{series: good("a", `,code="500"`), at: at(from + 15), n: 5})
 		}, 5},
 		"a pod that appears, with its start": {func(d *door, from int) {
-			_, err := d.Write(d.t.Context(), bodyV2(d.t, sent{series: good("c", ""), at: at(from), n: 7, began: at(from - 20)}), true, nil)
+			_, err := d.Write(d.t.Context(), bodyV2(d.t, sent{series: good("c", ""), at: at(from), n: 7, began: at(from - 20)}),
+				true, nil)
 			require.NoError(d.t, err)
 		}, 7},
 		"a start that is later without a fall": {func(d *door, from int) {
 			for i, began := range []time.Time{at(from - 3000), at(from + 5)} {
 				d.now = at(from + 15*i)
-				_, err := d.Write(d.t.Context(), bodyV2(d.t, sent{series: good("a", ""), at: d.now, n: 1e9 + float64(i), began: began}),
-					true, nil)
+				_, err := d.Write(d.t.Context(),
+					bodyV2(d.t, sent{series: good("a", ""), at: d.now, n: 1e9 + float64(i), began: began}), true, nil)
 				require.NoError(d.t, err)
 			}
 		}, 1e9 + 1},
@@ -373,7 +384,8 @@ func TestNoPhantomEvents(t *testing.T) {
 			d.write(sent{series: good("b", ""), at: at(from + 15), n: 3})
 			d.write(sent{series: good("b", `,code="500"`), at: at(from + 30), n: 4})
 			d.write(sent{series: good("b", ""), at: at(from + 30), n: 3})
-			d.write(sent{series: good("b", ""), at: at(from + 45), n: 3}, sent{series: good("b", `,code="500"`), at: at(from + 45), n: 5})
+			d.write(sent{series: good("b", ""), at: at(from + 45), n: 3},
+				sent{series: good("b", `,code="500"`), at: at(from + 45), n: 5})
 		}, 5},
 		"a late sample": {func(d *door, from int) {
 			d.write(sent{series: good("a", ""), at: at(from), n: 1e9 + 6})
@@ -450,7 +462,8 @@ func TestFailovers(t *testing.T) {
 				var list []sent
 				for code, n := range counts {
 					list = append(list, sent{series: fmt.Sprintf(
-						`requests_total{job="web",instance="a",route="/",code=%q,cluster="eu",__replica__="r%d"}`, code, i%2), at: d.now, n: n})
+						`requests_total{job="web",instance="a",route="/",code=%q,cluster="eu",__replica__="r%d"}`, code, i%2),
+						at: d.now, n: n})
 				}
 				_, err := d.Write(t.Context(), bodyV1(t, list...), false, nil)
 				require.NoError(t, err)
@@ -522,8 +535,8 @@ func TestReceiveRefuses(t *testing.T) {
 	d.write(sent{series: series, at: at(0), n: 1})
 	out := d.write(sent{series: series, at: at(15), n: 2})
 	require.Equal(t, Written{Samples: 1}, out)
-	future, err := d.Write(t.Context(), bodyV1(t, sent{series: series, at: at(3600), n: 5}, sent{series: series, at: at(16), n: 3}),
-		false, nil)
+	future, err := d.Write(t.Context(), bodyV1(t, sent{series: series, at: at(3600), n: 5},
+		sent{series: series, at: at(16), n: 3}), false, nil)
 	require.NoError(t, err)
 	require.Equal(t, 1, future.Refused)
 	require.Equal(t, 1, future.Samples)
@@ -531,8 +544,10 @@ func TestReceiveRefuses(t *testing.T) {
 	require.Contains(t, future.Reason, "in the future")
 	require.Equal(t, 2, d.total(), "the good one is stored")
 
-	twice, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{{Labels: []prompb.Label{{Name: nameLabel, Value: "requests_total"},
-		{Name: "job", Value: "web"}, {Name: "job", Value: "web"}}, Samples: []prompb.Sample{{Value: 1, Timestamp: 1}}}}}).Marshal()
+	twice, err := (&prompb.WriteRequest{
+		Timeseries: []prompb.TimeSeries{{Labels: []prompb.Label{{Name: nameLabel, Value: "requests_total"},
+			{Name: "job", Value: "web"}, {Name: "job", Value: "web"}},
+			Samples: []prompb.Sample{{Value: 1, Timestamp: 1}}}}}).Marshal()
 	require.NoError(t, err)
 	bad, err := d.Write(t.Context(), twice, false, nil)
 	require.NoError(t, err)
@@ -542,13 +557,15 @@ func TestReceiveRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Written{Refused: 1, Reason: `series "": no label __name__`}, empty)
 
-	none, err := d.Write(t.Context(), bodyV1(t, sent{series: series, at: at(17), n: 9}), false, func([]byte) bool { return false })
+	none, err := d.Write(t.Context(), bodyV1(t, sent{series: series, at: at(17), n: 9}), false,
+		func([]byte) bool { return false })
 	require.NoError(t, err)
 	require.Equal(t, Written{Samples: 1}, none)
 	require.Equal(t, 2, d.total(), "the token may not write this service")
 	var text strings.Builder
 	d.set.WritePrometheus(&text)
-	for _, line := range []string{`reason="forbidden"} 1`, `reason="invalid"} 3`, `reason="baseline"} 1`, `reason="known"} 2`} {
+	for _, line := range []string{`reason="forbidden"} 1`, `reason="invalid"} 3`, `reason="baseline"} 1`,
+		`reason="known"} 2`} {
 		require.Contains(t, text.String(), `sloengine_source_left_out_samples_total{source="main",`+line)
 	}
 
@@ -599,8 +616,9 @@ func TestReceiveTogether(t *testing.T) {
 	for sender := range 8 {
 		all.Go(func() {
 			for i := range 50 {
-				_, err := d.Write(t.Context(), bodyV1(t, sent{series: fmt.Sprintf(`requests_total{job="web",instance="%d"}`, sender),
-					at: at(i), n: float64(i)}), false, nil)
+				_, err := d.Write(t.Context(),
+					bodyV1(t, sent{series: fmt.Sprintf(`requests_total{job="web",instance="%d"}`, sender),
+						at: at(i), n: float64(i)}), false, nil)
 				if err != nil {
 					t.Error(err)
 				}

@@ -37,7 +37,8 @@ func TestRules(t *testing.T) {
 	require.Contains(t, r.Note, "it lists no rules: status 404")
 
 	answers["/api/v1/rules"] = `{"status":"success","data":{"groups":[
-		{"name":"slo","rules":[{"type":"recording","name":"x"},{"type":"alerting","name":"Page","labels":{"severity":"page"}}]},
+		{"name":"slo","rules":[{"type":"recording","name":"x"},{"type":"alerting","name":"Page",
+		"labels":{"severity":"page"}}]},
 		{"name":"others","rules":[{"type":"alerting","name":"Disk"}]}]}}`
 	r, err = ask()
 	require.NoError(t, err)

@@ -143,8 +143,8 @@ func (s *Source) learn(ctx context.Context) (ok bool) {
 	if other := s.all.claim(s, labels); other != "" {
 		s.learned = false
 		s.o.Intake.Fails(source.TroubleTopic, s.named("external labels"), "two servers have the same external labels",
-			fmt.Sprintf("%s and %s both have the external labels %s, so that events would count twice: give each server its own "+
-				"with external_labels, or let replicas write to a source with receive and ha", s.server.URL, other, labels))
+			fmt.Sprintf("%s and %s both have the external labels %s, so that events would count twice: give each server its "+
+				"own with external_labels, or let replicas write to a source with receive and ha", s.server.URL, other, labels))
 		return false
 	}
 	s.o.Intake.Works(source.TroubleTopic, s.named("external labels"))

@@ -144,7 +144,8 @@ func (f *federation) troubles() string {
 
 func byRegion(labels ...string) []Unit {
 	u := errors500
-	u.SLOs = []SLO{{ID: "shop/availability", Service: "shop~prometheus", Type: "availability", GroupBy: labels, Attributes: labels}}
+	u.SLOs = []SLO{{ID: "shop/availability", Service: "shop~prometheus", Type: "availability", GroupBy: labels,
+		Attributes: labels}}
 	return []Unit{u}
 }
 
@@ -268,7 +269,8 @@ func TestSameServers(t *testing.T) {
 		"shop~prometheus/availability region=us success": 20}, f.store.sums)
 	require.Contains(t, f.troubles(), f.regions[1].url+` and `+f.regions[0].url+
 		` both have the external labels {region="eu", replica="b"}, so that events would count twice`)
-	require.Contains(t, f.troubles(), "set external_labels for "+f.regions[3].url+", which does not report them: status 403")
+	require.Contains(t, f.troubles(), "set external_labels for "+f.regions[3].url+
+		", which does not report them: status 403")
 	require.Zero(t, f.until("main 1"), "nobody knows what the last one has")
 
 	f.regions[1].labels = "{region: ap}" // it is set right
@@ -322,9 +324,9 @@ func TestServerJoins(t *testing.T) {
 	require.Equal(t, 137, f.until("main 1"))
 }
 
-// The source is changed between one server and both again and again, and the engine is killed, whether or not the second
-// server answers. What the first one says counts once whoever reads it, and what the second one says at most. What a
-// target adds that is not scraped when that happens may be left out.
+// The source is changed between one server and both again and again, and the engine is killed, whether or not the
+// second server answers. What the first one says counts once whoever reads it, and what the second one says at most.
+// What a target adds that is not scraped when that happens may be left out.
 func TestOneServerAndSeveral(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))

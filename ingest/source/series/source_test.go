@@ -265,8 +265,8 @@ func TestCounters(t *testing.T) {
 	require.Equal(t, at(47), p.Until.UTC())
 }
 
-// A Prometheus with created-timestamp-zero-ingestion adds a sample of zero where a counter began, so that all of it counts,
-// also of a process that was not there before.
+// A Prometheus with created-timestamp-zero-ingestion adds a sample of zero where a counter began, so that all of it
+// counts, also of a process that was not there before.
 func TestZeroSample(t *testing.T) {
 	r := newRig(t, quick, errors500)
 	for i := range 4 {
@@ -350,7 +350,8 @@ func TestGoodOfTwoMetrics(t *testing.T) {
 		r.prometheus.add(`d_bucket{instance="a",le="1"}`, at(15*i), float64(10*i))
 		r.round(t, 15*i+4)
 	}
-	require.Equal(t, map[string]int{"shop~prometheus/latency success": 18, "shop~prometheus/latency failure": 2}, r.store.sums)
+	require.Equal(t, map[string]int{"shop~prometheus/latency success": 18, "shop~prometheus/latency failure": 2},
+		r.store.sums)
 	r.prometheus.add(`d_count{instance="a"}`, at(45), 21)
 	r.prometheus.add(`d_bucket{instance="a",le="0.4"}`, at(45), 30)
 	r.round(t, 49)
@@ -420,22 +421,24 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	matrix := func(values string) string {
-		return `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"requests_total","job":"web"},"values":[` +
-			values + `]}]}}`
+		return `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"requests_total",` +
+			`"job":"web"},"values":[` + values + `]}]}}`
 	}
 	for name, tt := range map[string]struct {
 		answer func(http.ResponseWriter) bool
 		kind   source.Kind
 		want   string
 	}{
-		"no access":      {status(401, "who are you"), source.TroubleCredentials, "status 401: who are you"},
-		"no query":       {status(400, `{"status":"error","error":"parse error"}`), source.TroubleTopic, "status 400: parse error"},
-		"no answer":      {status(503, "busy"), source.TroubleConnection, "status 503: busy"},
-		"no JSON":        {status(200, "<html>"), source.TroubleConnection, "status 200: <html>"},
-		"another result": {status(200, `{"status":"success","data":{"resultType":"scalar"}}`), source.TroubleConnection, "is a scalar"},
-		"no sample":      {status(200, matrix(`["x","1"]`)), source.TroubleConnection, "is not a time and a number"},
-		"a far sample":   {status(200, matrix(`[1e12,"1"]`)), source.TroubleConnection, "is not a time and a number"},
-		"nothing":        {status(200, matrix(``)), source.TroubleTopic, "no series of requests_total"},
+		"no access": {status(401, "who are you"), source.TroubleCredentials, "status 401: who are you"},
+		"no query": {status(400, `{"status":"error","error":"parse error"}`), source.TroubleTopic,
+			"status 400: parse error"},
+		"no answer": {status(503, "busy"), source.TroubleConnection, "status 503: busy"},
+		"no JSON":   {status(200, "<html>"), source.TroubleConnection, "status 200: <html>"},
+		"another result": {status(200, `{"status":"success","data":{"resultType":"scalar"}}`),
+			source.TroubleConnection, "is a scalar"},
+		"no sample":    {status(200, matrix(`["x","1"]`)), source.TroubleConnection, "is not a time and a number"},
+		"a far sample": {status(200, matrix(`[1e12,"1"]`)), source.TroubleConnection, "is not a time and a number"},
+		"nothing":      {status(200, matrix(``)), source.TroubleTopic, "no series of requests_total"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, quick, errors500)
@@ -577,8 +580,8 @@ func TestFirstFailure(t *testing.T) {
 
 // A series that both selectors find counts for both.
 func TestOverlappingSelectors(t *testing.T) {
-	r := newRig(t, quick, Unit{Stream: "main 4", Total: `requests_total{code=~"2..|5.."}`, Part: `requests_total{code=~"5.*"}`,
-		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability"}}})
+	r := newRig(t, quick, Unit{Stream: "main 4", Total: `requests_total{code=~"2..|5.."}`,
+		Part: `requests_total{code=~"5.*"}`, SLOs: []SLO{{Service: "shop~prometheus", Type: "availability"}}})
 	for i := range 3 {
 		r.prometheus.add(`requests_total{instance="a",code="200"}`, at(15*i), float64(10*i))
 		r.prometheus.add(`requests_total{instance="a",code="500"}`, at(15*i), float64(2*i))

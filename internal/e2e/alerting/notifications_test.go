@@ -77,7 +77,8 @@ slos:
     objective: 99.999 # so small a budget that a new engine has proof within seconds
     indicator:
       events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
-    alerting: {ticket: {disabled: true}, no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
+    alerting: {ticket: {disabled: true}, no_data: {disabled: true},
+        tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
 `)
 	settings := func(more string) string {
 		return fmt.Sprintf(`evaluator: {interval: 100ms}

@@ -98,7 +98,8 @@ slos:
     objective: 99.999
     indicator:
       events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
-    alerting: {ticket: {disabled: true}, no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
+    alerting: {ticket: {disabled: true}, no_data: {disabled: true},
+        tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
 `, s)
 	}
 	return e2etest.WriteFile(t, dir, "spec.yaml", b.String())

@@ -186,8 +186,8 @@ sinks:
 	b.ReportMetric(float64(delivered.Load())/1e6, "MB-delivered")
 }
 
-// BenchmarkIngestRetained1000 is BenchmarkIngest1000 without and with a history in turn. The CPU time is that of the whole
-// process until all full segments are compressed.
+// BenchmarkIngestRetained1000 is BenchmarkIngest1000 without and with a history in turn. The CPU time is that of the
+// whole process until all full segments are compressed.
 func BenchmarkIngestRetained1000(b *testing.B) { benchRetained(b, 1000, 4) }
 func BenchmarkIngestRetained100(b *testing.B)  { benchRetained(b, 100, 8) }
 

@@ -57,10 +57,10 @@ func codeCounters(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out)
 }
 
-// BenchmarkThousandSLOs is what 1,000 SLOs on 100 series each cost: in a real Prometheus with the rules of Sloth, and in
-// the engine, which reads that Prometheus or receives from it, with what that adds in it. All run at the same time, and
-// a Prometheus without anything tells what scraping costs. They have no history, but for one more with the rules of 20
-// SLOs and the days that these read, which is fifty times that for 1,000.
+// BenchmarkThousandSLOs is what 1,000 SLOs on 100 series each cost: in a real Prometheus with the rules of Sloth, and
+// in the engine, which reads that Prometheus or receives from it, with what that adds in it. All run at the same time,
+// and a Prometheus without anything tells what scraping costs. They have no history, but for one more with the rules
+// of 20 SLOs and the days that these read, which is fifty times that for 1,000.
 func BenchmarkThousandSLOs(b *testing.B) {
 	const slos, old = 1000, 20
 	sloth := os.Getenv("SLOTH")
@@ -80,7 +80,8 @@ func BenchmarkThousandSLOs(b *testing.B) {
 	require.NoError(b, err, "%s", out)
 	ruled := start(dir, "")
 	dir = b.TempDir()
-	out, err = exec.Command(sloth, "generate", "-i", slothSpec(b, old), "-o", filepath.Join(dir, "rules.yaml")).CombinedOutput()
+	out, err = exec.Command(sloth, "generate", "-i", slothSpec(b, old), "-o",
+		filepath.Join(dir, "rules.yaml")).CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	writeHistory(b, dir, old, 50)
 	few := httptest.NewServer(http.HandlerFunc(counters))

@@ -49,7 +49,8 @@ func TestBrokerSinksSetChecker(t *testing.T) {
 breaker: {consecutive: {open: 300ms}, health_interval: 100ms}
 sinks:
   - {name: stream, kafka: {brokers: [%q], topic: events, backoff: 50ms}, batch: {wait: 10ms, items: 100}}
-  - {name: bus, rabbitmq: {url: "amqp://%s", username: %s, password_file: password, exchange: events}, batch: {wait: 10ms, items: 100}}
+  - {name: bus, rabbitmq: {url: "amqp://%s", username: %s, password_file: password, exchange: events},
+      batch: {wait: 10ms, items: 100}}
 `, kafka.ProxiedBrokers()[0], rabbit.Proxy.Address, rabbitmqtest.Alice)
 	client := &http.Client{Timeout: 10 * time.Second}
 	for cycle := range cycles {

@@ -38,7 +38,8 @@ func TestKafkaSetChecker(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	settings := e2etest.CrashSettings +
-		fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: ["%s"], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
+		fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: ["%s"], topics: [orders], refresh: 200ms,
+		    backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
 `, strings.Join(cluster.ProxiedBrokers(), `", "`))
 	p, faults := disturbSource(t, *kafkaCycles, e2etest.ServeArgs(t, dir, spec, settings), func(rnd *rand.Rand) origin {
 		node := rnd.IntN(*kafkaNodes) // with three, the others lead what it led

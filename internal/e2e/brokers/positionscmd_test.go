@@ -18,8 +18,10 @@ func TestPositions(t *testing.T) {
 	const positions = `{
   "version": 2,
   "positions": [
-    {"source": "orders", "topic": "orders", "topic_id": "000102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 812], [900, 1000]]},
-    {"source": "orders", "topic": "orders", "partition": 1, "leader_epoch": 3, "counted": [[7, 9]], "partial": [{"offset": 9, "events": [0, 2]}]},
+    {"source": "orders", "topic": "orders", "topic_id": "000102030405060708090a0b0c0d0e0f", "partition": 0,
+     "counted": [[0, 812], [900, 1000]]},
+    {"source": "orders", "topic": "orders", "partition": 1, "leader_epoch": 3, "counted": [[7, 9]],
+     "partial": [{"offset": 9, "events": [0, 2]}]},
     {"source": "payments", "topic": "paid", "partition": 0, "counted": [[0, 1]]}
   ]
 }`

@@ -66,8 +66,8 @@ func startPrometheus(t *testing.T, dir, target string, more ...string) string {
 func runPrometheus(t *testing.T, dir, address, target string, more ...string) (kill func()) {
 	flags := more[min(2, len(more)):]
 	more = append(more[:len(more)-len(flags):len(more)-len(flags)], "", "")
-	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: [{"+
-		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", more[0], strings.TrimPrefix(target, "http://"), more[1]))
+	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: "+
+		"[{job_name: web, static_configs: [{targets: [%q]}]}]\n%s", more[0], strings.TrimPrefix(target, "http://"), more[1]))
 	cmd := exec.Command("prometheus", append(flags, "--config.file", config, "--storage.tsdb.path",
 		filepath.Join(dir, "tsdb"), "--storage.tsdb.retention.time", "90d", "--web.listen-address", address)...)
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
@@ -94,13 +94,14 @@ func runPrometheus(t *testing.T, dir, address, target string, more ...string) (k
 // behindPassword is the address of a proxy in front of a Prometheus.
 func behindPassword(t *testing.T, address string) string {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
-	server := httptest.NewServer(http.StripPrefix("/prometheus", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "reader" || password != "secret" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	})))
+	server := httptest.NewServer(http.StripPrefix("/prometheus",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user != "reader" || password != "secret" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			proxy.ServeHTTP(w, r)
+		})))
 	t.Cleanup(server.Close)
 	return server.URL + "/prometheus"
 }
@@ -146,8 +147,8 @@ func madeHistory(t *testing.T, dir string, days int) (good, bad int) {
 				continue // nobody scraped it
 			}
 			for code, out := range lines {
-				fmt.Fprintf(out, "http_requests_total{job=\"web\",instance=%q,route=\"/cart\",type=\"web\",code=%q} %d %d\n", instance, code,
-					sums[code], at.Unix())
+				fmt.Fprintf(out, "http_requests_total{job=\"web\",instance=%q,route=\"/cart\",type=\"web\",code=%q} %d %d\n",
+					instance, code, sums[code], at.Unix())
 			}
 		}
 		text.WriteString(lines["200"].String() + lines["500"].String())
@@ -204,7 +205,8 @@ func TestPrometheus(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)
-	web := &requests{counts: map[string]int{`route="/cart",type="web",code="200"`: 1_000_000, `route="/cart",type="web",code="500"`: 1000}}
+	web := &requests{counts: map[string]int{`route="/cart",type="web",code="200"`: 1_000_000,
+		`route="/cart",type="web",code="500"`: 1000}}
 	target := httptest.NewServer(web)
 	defer target.Close()
 	address := behindPassword(t, startPrometheus(t, dir, target.URL))
@@ -262,11 +264,15 @@ sources:
 		p.Kill()
 		start()
 	}
-	testkit.Eventually(t, "the history is counted", func() bool { g, b, _ := counts("availability"); return g >= good && b >= bad })
+	testkit.Eventually(t, "the history is counted",
+		func() bool { g, b, _ := counts("availability"); return g >= good && b >= bad })
 	g, b, coverage := counts("availability")
 	require.Equal(t, []int{good, bad}, []int{g, b})
 	require.InDelta(t, 2./30, coverage, 0.01)
-	testkit.Eventually(t, "so is that of queries", func() bool { g, _, c := counts("share"); return g > 0 && c > 2./30-0.0005 })
+	testkit.Eventually(t, "so is that of queries", func() bool {
+		g, _, c := counts("share")
+		return g > 0 && c > 2./30-0.0005
+	})
 	hour := time.Hour.Seconds() / 10 // in slices, every one of which was read
 	g, _, coverage = counts("scraped")
 	require.InDelta(t, 2./30, coverage, 0.01)
@@ -294,7 +300,8 @@ sources:
 		}
 	}
 	t.Cleanup(func() { t.Logf("counted %d good and %d bad of %d and %d", g, b, good, bad) })
-	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ = counts("availability"); return g == good && b == bad })
+	testkit.Eventually(t, "so is what happens now",
+		func() bool { g, b, _ = counts("availability"); return g == good && b == bad })
 	testkit.Eventually(t, "the engine alerts", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"shop/availability"`)
 	})
@@ -331,14 +338,16 @@ func TestFromPrometheus(t *testing.T) {
 	_, errOut, code := e2etest.Command(t, "init", "--from-prometheus", address)
 	require.NotZero(t, code)
 	require.Contains(t, errOut, "401 Unauthorized")
-	out, errOut, code := e2etest.Command(t, "init", "--from-prometheus", strings.Replace(address, "//", "//reader:secret@", 1))
+	out, errOut, code := e2etest.Command(t, "init", "--from-prometheus",
+		strings.Replace(address, "//", "//reader:secret@", 1))
 	require.Zero(t, code, errOut)
 	require.NotContains(t, out, "secret")
 	require.Contains(t, out, `total: 'http_requests_total{job="web"}'`)
 	require.Contains(t, out, `bad: 'http_requests_total{job="web",code=~"5.."}'`)
 	require.Contains(t, out, `good: 'http_request_duration_seconds_bucket{job="web",le="0.5"}'`)
 	require.Contains(t, out, "95 # 97% took at most 0.5 s in 7d\n")
-	proposed := regexp.MustCompile(`objective: ([0-9.]+) # ([0-9.]+)% of \d+ requests failed in 7d`).FindStringSubmatch(out)
+	proposed := regexp.MustCompile(`objective: ([0-9.]+) # ([0-9.]+)% of \d+ requests failed in 7d`).FindStringSubmatch(
+		out)
 	require.NotNil(t, proposed, out)
 	share, err := strconv.ParseFloat(proposed[2], 64)
 	require.NoError(t, err)
@@ -358,7 +367,8 @@ func TestFromPrometheus(t *testing.T) {
 	p, ok := e2etest.ServeIn(t, dir, spec, settings.String())
 	require.True(t, ok, "%s\n%s", settings.String(), p.Log)
 	testkit.Eventually(t, "the engine counts them", func() bool {
-		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,`+
+			`"bad":%d`, good, bad))
 	})
 	// Its Prometheus has no rules, and their page says so.
 	var slos struct{ Items []struct{ ID string } }
@@ -371,17 +381,19 @@ func TestFromPrometheus(t *testing.T) {
 	e2etest.WriteFile(t, twin, "prometheus.password", "secret")
 	second, ok := e2etest.ServeIn(t, twin, spec, settings.String())
 	require.True(t, ok, second.Log)
-	v, ok := e2etest.Start(t, nil, "view", "-f", spec, "--engines", p.Base+","+second.Base, "--web.listen-address", "127.0.0.1:0",
-		"-c", filepath.Join(twin, "engine.yaml"))
+	v, ok := e2etest.Start(t, nil, "view", "-f", spec, "--engines", p.Base+","+second.Base,
+		"--web.listen-address", "127.0.0.1:0", "-c", filepath.Join(twin, "engine.yaml"))
 	require.True(t, ok, v.Log)
 	testkit.Eventually(t, "the view has them once", func() bool {
-		return strings.Contains(string(e2etest.Get(t, v.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+		return strings.Contains(string(e2etest.Get(t, v.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,`+
+			`"bad":%d`, good, bad))
 	})
 	second.Stop(t)
 	testkit.Eventually(t, "one engine will do", func() bool {
 		return strings.Contains(string(e2etest.Get(t, v.Base+"/api/v1/engine")), `"state":"missing"`)
 	})
-	require.Contains(t, string(e2etest.Get(t, v.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+	require.Contains(t, string(e2etest.Get(t, v.Base+"/api/v1/slos")),
+		fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
 	v.Stop(t)
 	p.Stop(t)
 }

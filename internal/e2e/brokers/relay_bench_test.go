@@ -63,7 +63,8 @@ func (r *relayBench) start() *e2etest.Process {
 func (r *relayBench) fill(n int) {
 	r.db.Exec(r.b, r.name, "TRUNCATE outbox",
 		fmt.Sprintf(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-		SELECT 'k-' || n, 'Order', n::text, 'created', 'orders', (n %% 5000)::text, json_build_object('n', n, 'padding', repeat('x', 220)) FROM generate_series(1, %d) n`, n),
+		SELECT 'k-' || n, 'Order', n::text, 'created', 'orders', (n %% 5000)::text, json_build_object('n', n, 'padding',
+			repeat('x', 220)) FROM generate_series(1, %d) n`, n),
 		"VACUUM ANALYZE outbox")
 }
 
@@ -240,7 +241,8 @@ func BenchmarkRelayAge(b *testing.B) {
 				written[n] = time.Now() // before the transaction begins, as created_at
 				if _, err := conn.Exec(b.Context(),
 					`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-					VALUES ($1::text, 'Order', $1::text, 'created', 'orders', ($2::int % 5000)::text, json_build_object('n', $2::int, 'padding', repeat('x', 220)))`, fmt.Sprint("k-", n), n); err != nil {
+					VALUES ($1::text, 'Order', $1::text, 'created', 'orders', ($2::int % 5000)::text, json_build_object('n', $2::int,
+						'padding', repeat('x', 220)))`, fmt.Sprint("k-", n), n); err != nil {
 					b.Error(err)
 					return
 				}

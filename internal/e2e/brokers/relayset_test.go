@@ -88,7 +88,8 @@ func kafkaTarget(t *testing.T) *relayTarget {
 	cluster.CreateTopic(t, "orders", 5, nil)
 	dir := t.TempDir()
 	engine, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec),
-		e2etest.CrashSettings+fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: [%q], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
+		e2etest.CrashSettings+fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: [%q], topics: [orders],
+		    refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
 `, cluster.Brokers()[0]))
 	require.True(t, ok, engine.Log.String())
 	return &relayTarget{

@@ -48,7 +48,8 @@ func TestServers(t *testing.T) {
 	run, address := map[string]func(){}, map[string]string{}
 	truth := map[string][2]int{}
 	for _, region := range regions {
-		webs[region] = &requests{counts: map[string]int{`route="/cart",code="200"`: 1_000_000, `route="/cart",code="500"`: 1000}}
+		webs[region] = &requests{counts: map[string]int{`route="/cart",code="200"`: 1_000_000,
+			`route="/cart",code="500"`: 1000}}
 		target := httptest.NewServer(webs[region])
 		defer target.Close()
 		dir := t.TempDir()

@@ -30,7 +30,8 @@ slos:
     group_by: [route]
     indicator:
       prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
-    alerting: {%sticket: {disabled: true}, no_data: {disabled: true}, tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
+    alerting: {%sticket: {disabled: true}, no_data: {disabled: true},
+        tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
 `
 
 // watched is the address of a proxy in front of an Alertmanager, which notes whether the page goes through it.

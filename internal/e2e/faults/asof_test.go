@@ -41,8 +41,8 @@ slas:
   - {name: gold, window: 30d, components: {up: {slo: up, weight: 1}}}
 `
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, "99", `outcome="failure"`))
-	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nlog: {segment: 1MiB, retain: 3d}\ndisk: {low_water: 1MiB}\nrebuild: off\n" +
-		"reports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n"
+	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nlog: {segment: 1MiB, retain: 3d}\ndisk: {low_water: " +
+		"1MiB}\nrebuild: off\nreports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n"
 	p := e2etest.Serve(t, dir, spec, settings)
 	sent := 0
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -51,7 +51,8 @@ slas:
 		for i := range good + bad {
 			sent++
 			fmt.Fprintf(&body, `{"service":"shop","type":"sold","id":"%d","time":%q,"outcome":%q,"attributes":{"site":"s%d",`+
-				`"kind":"k%d","pad":"%s"}}`+"\n", sent, week.Add(time.Duration(rnd.IntN(160*3600))*time.Second).Format(time.RFC3339),
+				`"kind":"k%d","pad":"%s"}}`+"\n", sent,
+				week.Add(time.Duration(rnd.IntN(160*3600))*time.Second).Format(time.RFC3339),
 				map[bool]string{true: "failure", false: "success"}[i < bad], i%2, i%4, pad)
 		}
 		status, answer := e2etest.Post(t, p.Base+"/api/v1/events?backfill=true", "", body.String())
@@ -87,7 +88,8 @@ slas:
 	require.Len(t, report.Log.Digest, 64)
 
 	verify := func(want int, file, data string) (v reports.Verified) {
-		require.NoError(t, json.Unmarshal([]byte(command(want, "report", "verify", file, "--data-dir", data, "-o", "json")), &v))
+		require.NoError(t, json.Unmarshal([]byte(command(want, "report", "verify", file, "--data-dir", data, "-o", "json")),
+			&v))
 		return v
 	}
 	asOf := func(data string) string {
@@ -106,7 +108,8 @@ slas:
 	p.Kill()
 	e2etest.RequireKilled(t, p)
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, "99.5", `kind="k0"`)+
-		fmt.Sprintf("corrections: [{name: move, start: %s, duration: 24h, slos: [up], author: ops, reason: move}]\n", week.Format(time.RFC3339)))
+		fmt.Sprintf("corrections: [{name: move, start: %s, duration: 24h, slos: [up], author: ops, reason: move}]\n",
+			week.Format(time.RFC3339)))
 	p = e2etest.Serve(t, dir, spec, settings)
 	send(10, 2, "")
 	for range 3 {

@@ -38,7 +38,8 @@ func TestKilledWhileItErases(t *testing.T) {
 			if sent%75 == 0 {
 				outcome = "failure"
 			}
-			fmt.Fprintf(&body, `{"service":"crash","type":"t","id":"%d","outcome":%q,"attributes":{"customer":%q,"pad":"%0200d"}}`+
+			fmt.Fprintf(&body, `{"service":"crash","type":"t","id":"%d","outcome":%q,"attributes":{"customer":%q,`+
+				`"pad":"%0200d"}}`+
 				"\n", sent, outcome, customer, sent)
 		}
 		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", body.String())

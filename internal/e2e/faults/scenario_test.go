@@ -226,7 +226,8 @@ disk: {low_water: 1MiB}
 breaker: {consecutive: {open: 500ms}, health_interval: 200ms}
 dead_letters: {replay: {rate: 50000}}
 sinks:
-  - {name: hook, max_lag_bytes: 1MiB, http: {url: "http://%s/in", health_url: "http://%s/health"}, retry: {max_retries: unlimited}, batch: {wait: 20ms}}
+  - {name: hook, max_lag_bytes: 1MiB, http: {url: "http://%s/in", health_url: "http://%s/health"},
+      retry: {max_retries: unlimited}, batch: {wait: 20ms}}
 `, sink.Address, sink.Address))
 	const in = 60_000
 	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) {

@@ -22,13 +22,15 @@ func TestDeadLettersSharedInRedis(t *testing.T) {
 	var engines []*e2etest.Process
 	for range 2 {
 		dir := t.TempDir()
-		p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+		p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: `+
+			`{interval: 200ms}
 redis: {address: %q}
 limits:
   global: off
   default: off
   types: [{match: payment.paid, limit: 1, window: 1h, on_exceeded: drop}]
-dead_letters: {storage: redis, filter: {always_save: ["payment.*"]}, replay: {schedule: "* * * * * *", rate: 1000, stop_after: 1000}}
+dead_letters: {storage: redis, filter: {always_save: ["payment.*"]}, replay: {schedule: "* * * * * *", rate: 1000,
+    stop_after: 1000}}
 sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 `, redis, sink.Address))
 		engines = append(engines, p)

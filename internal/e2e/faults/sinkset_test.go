@@ -186,7 +186,9 @@ sinks:
 		t.Logf("%d events are not in the archive after %s; the engine said: %s\n%s", unarchived, archiving, sinks, p.Log)
 	}
 	t.Logf(
-		"| seed %d | kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
+		"| seed %d | kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, "+
+			"in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in "+
+			"%.1f s, archive %d behind, there after %.1f s |",
 		seed, kills, outages.Load(), len(o.Acked), len(inDoubt), len(counts), hook.Has(), len(archived), dead, lost, twice,
 		invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
 }

@@ -121,10 +121,12 @@ dead_letters: {filter: {always_save: [payment, gone]}, replay: {rate: 5000}}
 timeout: 1s
 retry: {base: 5ms, max_retries: 1, budget: {ratio: 1, min_per_second: 1000, burst: 1000}}
 breaker: {consecutive: {failures: 2, open: 300ms}, health_interval: 100ms}
-sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100ms, fetch: {max_wait: 50ms}}}, {name: written, prometheus: {receive: true}}]
+sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100ms, fetch: {max_wait: 50ms}}},
+    {name: written, prometheus: {receive: true}}]
 sinks:
   - {name: archive, file: {dir: archive}}
-  - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms}, max_lag_bytes: 64MiB%s}
+  - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms},
+      max_lag_bytes: 64MiB%s}
 remote_write: [{name: nowhere, url: "http://127.0.0.1:1/api/v1/write", interval: 1s}]
 `
 
@@ -196,7 +198,8 @@ func startFull(t *testing.T) *fullEngine {
 	}
 	e2etest.WriteFile(t, e.dir, "tokens.yaml",
 		fmt.Sprintf(
-			"- {name: all, sha256: %x, expires: 2100-01-01T00:00:00Z, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
+			"- {name: all, sha256: %x, expires: 2100-01-01T00:00:00Z, services: [\"*\"], allow: [send, backfill, read, "+
+				"operate]}\n", sha256.Sum256([]byte(fullToken))))
 	specFile := e2etest.WriteFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ", gone"))
 	p, ok := e2etest.ServeIn(
 		t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.brokers[0], e.hook.Address, e.hook.Address, limit))
@@ -306,7 +309,8 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	// A past in which everything failed makes alerts fire.
 	for at := time.Now().Add(-8 * time.Hour); at.Before(time.Now()); at = at.Add(20 * time.Second) {
 		fmt.Fprintf(&past,
-			`{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past","attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
+			`{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past",`+
+				`"attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
 	}
 	e.post(t, "/api/v1/events?backfill=true", past.String(), 202)
 	// Somebody answers an incident.

@@ -138,7 +138,8 @@ sentinel failover-timeout main 5000
 
 	engines := sharing(t,
 		fmt.Sprintf(
-			"addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: sentinel.password, pool_size: 2", sentinel))
+			"addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: "+
+				"sentinel.password, pool_size: 2", sentinel))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
 	require.Equal(t, 10, orders(t, engines[1], "", 20, "").Accepted, "they count together")
 	_, err := ask(master, "WAIT", 1, 5000)

@@ -220,7 +220,8 @@ func (r *repository) action(api string, given map[string]string) (string, int) {
 	path, err := filepath.Abs("../../../deploy/ci")
 	require.NoError(r.t, err)
 	values := map[string]string{
-		"github.base_ref": "main", "github.event.pull_request.number": "7", "github.action_path": path, "github.token": "secret",
+		"github.base_ref": "main", "github.event.pull_request.number": "7", "github.action_path": path,
+		"github.token": "secret",
 	}
 	for name, in := range action.Inputs {
 		value, found := given[name]

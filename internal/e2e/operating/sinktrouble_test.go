@@ -26,7 +26,8 @@ slos:
 `
 
 // troublePolicies are quick, so that a sink that is well again shows soon.
-const troublePolicies = `retry: {base: 10ms, cap: 100ms, rate_limit: {limit: 100000}, budget: {min_per_second: 100}, staged: off}
+const troublePolicies = `retry: {base: 10ms, cap: 100ms, rate_limit: {limit: 100000}, budget: {min_per_second: 100},
+    staged: off}
 breaker: {consecutive: {open: 200ms}, rate: {open: 200ms}, health_interval: 100ms}
 evaluator: {interval: 100ms}
 disk: {low_water: 1MiB}

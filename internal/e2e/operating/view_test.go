@@ -26,11 +26,14 @@ const viewSpec = `version: sloengine/v1
 service: shop
 types: [order]
 slos:
-  - {name: availability, objective: 99, window: 7d, group_by: [country], indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
+  - {name: availability, objective: 99, window: 7d, group_by: [country],
+      indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}}
   - {name: latency, objective: %s, window: 7d, indicator: {latency: {valid: '{type="order"}', threshold: 1s}}}
-  - {name: throughput, objective: 50, window: 7d, indicator: {throughput: {valid: '{type="order"}', at_least: 5, per: 10s}}}
+  - {name: throughput, objective: 50, window: 7d, indicator: {throughput: {valid: '{type="order"}', at_least: 5,
+      per: 10s}}}
 slas:
-  - {name: all, window: 7d, components: {availability: {slo: availability, weight: 60}, latency: {slo: latency, weight: 40}}}
+  - {name: all, window: 7d, components: {availability: {slo: availability, weight: 60},
+      latency: {slo: latency, weight: 40}}}
 `
 
 // viewed is a view as its API shows it.

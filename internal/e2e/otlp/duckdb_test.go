@@ -48,7 +48,8 @@ slos: [{name: up, objective: 99, window: 1d, indicator: {events: {valid: '{type=
 				require.NoError(t, err)
 				attribute = fmt.Sprintf(`,"attributes":{"bank":%s}`, bank)
 			}
-			fmt.Fprintf(&body, `{"service":%q,"type":%q,"id":"%d.%d","time":%q,"outcome":%q,"count":%d,"durations":[[2.5,%d]]%s}`+
+			fmt.Fprintf(&body, `{"service":%q,"type":%q,"id":"%d.%d","time":%q,"outcome":%q,"count":%d,"durations":[[2.5,`+
+				`%d]]%s}`+
 				"\n", c.Service, map[string]string{"shop": "sold", "crash": "t"}[c.Service], i, n,
 				at.Format(time.RFC3339Nano), c.Outcome, 1+n%4, 1+n%4, attribute)
 			key := fmt.Sprint(c)
@@ -69,7 +70,8 @@ slos: [{name: up, objective: 99, window: 1d, indicator: {events: {valid: '{type=
 	require.Zero(t, code, message)
 	require.Contains(t, message, "10000 events in ")
 	query := func(script string, args ...string) []byte {
-		duck := exec.CommandContext(t.Context(), python, append([]string{"-c", "import duckdb, json, sys" + script}, args...)...)
+		duck := exec.CommandContext(t.Context(), python,
+			append([]string{"-c", "import duckdb, json, sys" + script}, args...)...)
 		var problem strings.Builder
 		duck.Stderr = &problem
 		text, err := duck.Output()
@@ -77,11 +79,13 @@ slos: [{name: up, objective: 99, window: 1d, indicator: {events: {valid: '{type=
 		return text
 	}
 	text := query(`
-rows = duckdb.sql("""SELECT service, day, outcome, coalesce(attributes['bank'], '') bank, sum("count" * weight)::BIGINT n,
+rows = duckdb.sql("""SELECT service, day, outcome, coalesce(attributes['bank'], '') bank, `+
+		`sum("count" * weight)::BIGINT n,
   sum(list_sum(list_transform(durations, lambda d: d."count" * d.duration_ns / 1e6))) millis,
   count(DISTINCT ("record", "index")) = count(*) AND count(good) = 0 AND count(bad) = 0
   FROM read_parquet('%s/**/*.parquet' , hive_partitioning = true) GROUP BY ALL""" % sys.argv[1]).fetchall()
-print(json.dumps([{"Service": r[0], "Day": str(r[1]), "Outcome": r[2], "Bank": r[3], "N": r[4], "Millis": r[5]} for r in rows
+print(json.dumps([{"Service": r[0], "Day": str(r[1]), "Outcome": r[2], "Bank": r[3], "N": r[4],
+ "Millis": r[5]} for r in rows
   if r[6]]))`, out)
 	var rows []cell
 	require.NoError(t, json.Unmarshal(text, &rows))
@@ -99,7 +103,8 @@ print(json.dumps([{"Service": r[0], "Day": str(r[1]), "Outcome": r[2], "Bank": r
 	require.Zero(t, code, message)
 	var counted struct{ Good, Bad, Others int }
 	require.NoError(t, json.Unmarshal(query(`
-row = duckdb.sql("""SELECT sum(good)::BIGINT, sum(bad)::BIGINT, count(*) FILTER (type <> 'sold' OR good + bad <> "count" * weight)
+row = duckdb.sql("""SELECT sum(good)::BIGINT, sum(bad)::BIGINT, count(*) FILTER (type <> 'sold' OR good + bad <> `+
+		`"count" * weight)
   FROM read_parquet('%s/**/*.parquet')""" % sys.argv[1]).fetchall()[0]
 print(json.dumps({"Good": row[0], "Bad": row[1], "Others": row[2]}))`, out), &counted))
 	require.Zero(t, counted.Others)

@@ -26,7 +26,8 @@ func TestParquetSink(t *testing.T) {
 	dir := t.TempDir()
 	lake, away := filepath.Join(dir, "lake"), filepath.Join(dir, "away")
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	settings := e2etest.CrashSettings + "sinks: [{name: lake, parquet: {dir: " + lake + ", roll: 1s}, batch: {items: 20}}]\n"
+	settings := e2etest.CrashSettings + "sinks: [{name: lake, parquet: {dir: " + lake +
+		", roll: 1s}, batch: {items: 20}}]\n"
 	settings = strings.Replace(settings, "log: {", "log: {retain: 2d, ", 1)
 	oracle := &e2etest.Oracle{Rnd: rand.New(rand.NewPCG(29, 1)), Acked: map[string]bool{}}
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -85,16 +86,19 @@ func TestParquetSink(t *testing.T) {
 		return err
 	}))
 	export := filepath.Join(dir, "export")
-	_, stderr, code := e2etest.Command(t, "export", "--format", "parquet", "--data-dir", filepath.Join(dir, "data"), "--out", export)
+	_, stderr, code := e2etest.Command(t, "export", "--format", "parquet", "--data-dir", filepath.Join(dir, "data"),
+		"--out", export)
 	require.Zero(t, code, stderr)
 	duck := exec.CommandContext(t.Context(), python, "-c", `
 import duckdb, json, sys
 lake, export = ("read_parquet('%s/**/*.parquet', hive_partitioning = true)" % d for d in sys.argv[1:])
 one = lambda q: duckdb.sql(q).fetchall()[0][0]
 print(json.dumps({
-  "Rows": one("SELECT count(*) FROM " + lake), "Files": one("SELECT count(*) FROM glob('%s/**/*.parquet')" % sys.argv[1]),
+  "Rows": one("SELECT count(*) FROM " + lake), "Files": one("SELECT count(*) FROM glob('%s/**/*.parquet')" % `+
+		`sys.argv[1]),
   "Places": one("SELECT count(DISTINCT (record, index)) FROM " + lake),
-  "Columns": one("SELECT (SELECT list((column_name, column_type)) FROM (DESCRIBE FROM %s)) = (SELECT list((column_name, column_type)) FROM (DESCRIBE FROM %s))" % (lake, export)),
+  "Columns": one("SELECT (SELECT list((column_name, column_type)) FROM (DESCRIBE FROM %s)) = (SELECT `+
+		`list((column_name, column_type)) FROM (DESCRIBE FROM %s))" % (lake, export)),
   "More": one("SELECT count(*) FROM (FROM %s EXCEPT FROM %s)" % (lake, export)),
   "Less": one("SELECT count(*) FROM (FROM %s EXCEPT FROM %s)" % (export, lake)),
   "IDs": [r[0] for r in duckdb.sql("SELECT id FROM " + lake).fetchall()]}))`, lake, export)

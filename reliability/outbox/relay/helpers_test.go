@@ -147,7 +147,8 @@ func value[T any](f *fixture, sql string, args ...any) (v T) {
 func (f *fixture) write(key string, from, n int) {
 	f.t.Helper()
 	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, headers)
-		SELECT $1::text || '-' || n, 'order', $1, 'created', 'orders', $1, json_build_object('n', n), '{"traceparent": "00-abc-def-01"}' FROM generate_series($2::int, $3::int) n`, key, from, from+n-1)
+		SELECT $1::text || '-' || n, 'order', $1, 'created', 'orders', $1, json_build_object('n', n),
+			'{"traceparent": "00-abc-def-01"}' FROM generate_series($2::int, $3::int) n`, key, from, from+n-1)
 }
 
 func (f *fixture) statuses() map[string]int {

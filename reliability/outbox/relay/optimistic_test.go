@@ -25,14 +25,18 @@ const (
 func TestAnEventsTableOfAnotherProgram(t *testing.T) {
 	f := newFixture(t, outbox.Options{Preset: "outbox_events", Topic: "orders"}, outbox.Layout{},
 		`CREATE TABLE outbox_events (
-		id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL, aggregate_id varchar(255) NOT NULL,
-		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING', version integer DEFAULT 0,
-		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp,
+		id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL,
+			aggregate_id varchar(255) NOT NULL,
+		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING',
+			version integer DEFAULT 0,
+		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP,
+			processed_at timestamp,
 		next_retry_at timestamp, retry_count integer DEFAULT 0, error_message text)`)
 	f.claim = Optimistic
 	const rows = 3000
 	f.exec(`INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload)
-		SELECT 'e-' || n, 'created', 'p' || n % 20, 'POLICY', jsonb_build_object('n', n) FROM generate_series(1, $1::int) n`, rows)
+		SELECT 'e-' || n, 'created', 'p' || n % 20, 'POLICY', jsonb_build_object('n', n) FROM generate_series(1, $1::int) n`,
+		rows)
 	var relays []*running
 	for range 3 {
 		relays = append(relays, f.relay(func(o *Options) {
@@ -229,7 +233,8 @@ func TestAFailedRowAndItsKey(t *testing.T) {
 func TestWhatIsClaimedFitsIntoTheMemory(t *testing.T) {
 	f := newOptimistic(t)
 	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-		SELECT 'k-' || n, 'a', '1', 'created', 'orders', n, json_build_object('x', repeat('x', 5000)) FROM generate_series(1, 40) n`)
+		SELECT 'k-' || n, 'a', '1', 'created', 'orders', n, json_build_object('x', repeat('x', 5000))
+			FROM generate_series(1, 40) n`)
 	var most atomic.Int32
 	f.broker.outcome = func(context.Context, *Message) Outcome {
 		n := value[int32](f, "SELECT count(*) FROM outbox WHERE status = 'PROCESSING'")

@@ -24,8 +24,10 @@ func TestTakingReadsNoCompletedRows(t *testing.T) {
 	for _, partitioned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("partitioned %v", partitioned), func(t *testing.T) {
 			f := newFixture(t, outbox.Options{}, outbox.Layout{Partitioned: partitioned})
-			insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, attempts, next_attempt_at, completed_at)
-				SELECT '%[1]s' || i, 'Order', i, 'OrderCreated', 'order-events', 'customer-' || i %% 5000, '{"total": 12.5}', '%[1]s', %[2]s, %[3]s, %[4]s FROM generate_series(1, %[5]d) i`
+			insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload,
+				status, attempts, next_attempt_at, completed_at)
+				SELECT '%[1]s' || i, 'Order', i, 'OrderCreated', 'order-events', 'customer-' || i %% 5000, '{"total": 12.5}',
+					'%[1]s', %[2]s, %[3]s, %[4]s FROM generate_series(1, %[5]d) i`
 			f.exec(fmt.Sprintf(insert, outbox.Completed, "0", "NULL", "now()", *completedRows))
 			f.exec(fmt.Sprintf(insert, outbox.Pending, "CASE WHEN i % 50 = 1 THEN 1 ELSE 0 END",
 				"CASE WHEN i % 50 = 1 THEN now() + interval '1 hour' END", "NULL::timestamptz", 20_000))
@@ -92,10 +94,13 @@ func TestARowThatBecomesDueIsNotOvertaken(t *testing.T) {
 	f.exec("DELETE FROM outbox WHERE bucket <> 5")
 	keys := value[int](f, "SELECT count(*)::int FROM outbox")
 	require.Greater(t, keys, 10)
-	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, attempts, next_attempt_at)
-		SELECT 'filler-' || n, 'a', '1', 'created', 'orders', (SELECT min(key) FROM outbox), '{}', 1, now() + interval '1 hour' FROM generate_series(1, 30000) n`)
+	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, attempts,
+		next_attempt_at)
+		SELECT 'filler-' || n, 'a', '1', 'created', 'orders', (SELECT min(key) FROM outbox), '{}', 1,
+			now() + interval '1 hour' FROM generate_series(1, 30000) n`)
 	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
-		SELECT key || '-2', 'a', '1', 'created', 'orders', key, '{}' FROM outbox WHERE idempotency_key LIKE 'k%' AND key <> (SELECT min(key) FROM outbox)`)
+		SELECT key || '-2', 'a', '1', 'created', 'orders', key, '{}' FROM outbox
+			WHERE idempotency_key LIKE 'k%' AND key <> (SELECT min(key) FROM outbox)`)
 	f.exec(
 		`UPDATE outbox SET attempts = 1, next_attempt_at = clock_timestamp() + interval '2 seconds' + id * interval '1 ` +
 			`millisecond' WHERE idempotency_key LIKE 'k%-1'`)

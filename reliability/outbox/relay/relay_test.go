@@ -453,8 +453,10 @@ func TestRetentionAndReplay(t *testing.T) {
 
 // No row stops those behind it, with any content, and each is published or given up.
 func TestOddRows(t *testing.T) {
-	loose := `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text,
-		topic text, key text, payload bytea, headers jsonb, status text DEFAULT 'PENDING', attempts bigint, next_attempt_at timestamptz, error text, completed_at timestamptz,
+	loose := `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, created_at timestamptz,
+		idempotency_key text, aggregate_type text, aggregate_id text, event_type text,
+		topic text, key text, payload bytea, headers jsonb, status text DEFAULT 'PENDING', attempts bigint,
+			next_attempt_at timestamptz, error text, completed_at timestamptz,
 		version bigint, instance text, locked_at timestamptz)`
 	columns := map[string]string{"bucket": "", "xid": "", "counted_at": ""}
 	optimistic := map[string]string{"bucket": "", "xid": "", "counted_at": "", "version": "version",

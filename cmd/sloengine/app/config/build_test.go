@@ -191,19 +191,23 @@ retry: {max_retries: 0, budget: {min_per_second: 0}}
 sinks:
   - {name: plain, file: {dir: plain}}
   - name: full
-    http: {url: "https://example.org/in", method: PUT, format: ndjson, gzip: true, headers: {X-A: b}, header_files: {Authorization: webhook.auth}, secret_file: webhook.key, tls: {ca_file: webhook-ca.pem}}
+    http: {url: "https://example.org/in", method: PUT, format: ndjson, gzip: true, headers: {X-A: b},
+        header_files: {Authorization: webhook.auth}, secret_file: webhook.key, tls: {ca_file: webhook-ca.pem}}
     start: newest
     batch: {items: 10, bytes: 2KiB, wait: 0s}
     retry:
       {max_retries: unlimited, base: 1s, cap: 2s, jitter: plusminus, spread: 1, max_elapsed: 1h, max_retry_after: 2m,
-       budget: {ratio: 0.5, min_per_second: 2, burst: 3}, rate_limit: {limit: 4, interval: 5s, on_exceeded: dead_letter}, staged: {items: 6, interval: 7s, growth: 8}}
-    breaker: {consecutive: {failures: 9, open: 10s, probes: 11}, rate: {threshold: 0.12, min_calls: 13, window: 14s, open: 15s, probes: 17, successes: 16}, probe_timeout: 18s, health_interval: 19s}
+       budget: {ratio: 0.5, min_per_second: 2, burst: 3}, rate_limit: {limit: 4, interval: 5s,
+           on_exceeded: dead_letter}, staged: {items: 6, interval: 7s, growth: 8}}
+    breaker: {consecutive: {failures: 9, open: 10s, probes: 11}, rate: {threshold: 0.12, min_calls: 13, window: 14s,
+        open: 15s, probes: 17, successes: 16}, probe_timeout: 18s, health_interval: 19s}
     bulkhead: {concurrency: 20, max_wait: 21s}
     timeout: 22s
     ttl: 23s
     max_lag_bytes: 24KiB
     rate_limit: {limit: 6, window: 2s, unit: events, wait: 9s, shared: true, fallback: 0.5}
-  - {name: limited, file: {dir: limited, max_bytes: 1MiB, max_age: 1h, keep: 3, fsync: batch}, retry: {staged: off}, rate_limit: {limit: 600, window: 1m}}
+  - {name: limited, file: {dir: limited, max_bytes: 1MiB, max_age: 1h, keep: 3, fsync: batch}, retry: {staged: off},
+      rate_limit: {limit: 600, window: 1m}}
 `)
 	var asked SharedSinkLimit
 	turns, err := dispatch.NewLocalLimit(1, 1, 0)
@@ -350,7 +354,8 @@ func TestRedisOptions(t *testing.T) {
 	require.Nil(t, o)
 
 	c := mustLoad(t, dir,
-		"redis: {address: 'redis.internal:6380', username: u, password_file: redis.password, db: 3, timeout: 200ms, tls: {ca_file: redis-ca.pem}}\ndead_letters: {storage: redis}")
+		"redis: {address: 'redis.internal:6380', username: u, password_file: redis.password, db: 3, timeout: 200ms, "+
+			"tls: {ca_file: redis-ca.pem}}\ndead_letters: {storage: redis}")
 	o, err = c.RedisOptions()
 	require.NoError(t, err)
 	require.Equal(t, []string{"redis.internal:6380"}, o.Addrs)
@@ -447,7 +452,8 @@ func TestRedactorOfSettings(t *testing.T) {
 	dir := t.TempDir()
 	secretsIn(t, dir)
 	c := mustLoad(t, dir,
-		"redact: [{attributes: [user], action: hash, key_file: redact.key}, {attributes: ['*'], types: ['log*'], action: mask, pattern: '(\\d)\\d+', replace: '${1}..'}]")
+		"redact: [{attributes: [user], action: hash, key_file: redact.key}, {attributes: ['*'], types: ['log*'], "+
+			"action: mask, pattern: '(\\d)\\d+', replace: '${1}..'}]")
 	r, err := c.Redactor(redact.NewMetrics(metrics.NewSet()))
 	require.NoError(t, err)
 	e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "login",

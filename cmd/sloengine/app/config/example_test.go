@@ -94,10 +94,13 @@ auth: {tokens_file: tokens.yaml}
 redis: {address: "127.0.0.1:6379"}
 limits: {}
 sources: [{name: orders, kafka: {brokers: ["kafka-1:9092", "kafka-2:9092"], topics: [order-events]}}]
-sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}},
-  {name: stream, kafka: {brokers: ["kafka-1.example.org:9093", "kafka-2.example.org:9093"], topic: sloengine-events, version: "3.7"}},
+sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}},
+    {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}},
+  {name: stream, kafka: {brokers: ["kafka-1.example.org:9093", "kafka-2.example.org:9093"], topic: sloengine-events,
+      version: "3.7"}},
   {name: bus, rabbitmq: {url: "amqps://rabbitmq.example.org/shop", username: sloengine, exchange: sloengine}}]
-remote_write: [{name: mimir, url: "https://mimir.example.org/api/v1/push", headers: {X-Scope-OrgID: shop}, labels: {cluster: eu-1}}]
+remote_write: [{name: mimir, url: "https://mimir.example.org/api/v1/push", headers: {X-Scope-OrgID: shop},
+    labels: {cluster: eu-1}}]
 `)
 	require.NoError(t, err)
 	require.Equal(t, bare.RemoteWrite[0].Settings, c.RemoteWrite[0].Settings)

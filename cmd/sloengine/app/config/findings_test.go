@@ -80,7 +80,8 @@ func TestSettingFindings(t *testing.T) {
 func TestRetainIsShorterThanAWindow(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "engine.yaml")
 	known := &Known{Longest: "shop/checkout", LongestWindow: 30 * 24 * time.Hour}
-	for text, want := range map[string]int{"log: {retain: 19d}": 1, "log: {retain: 30d}": 0, "log: {retain: 0}": 0, "": 0} {
+	for text, want := range map[string]int{"log: {retain: 19d}": 1, "log: {retain: 30d}": 0,
+		"log: {retain: 0}": 0, "": 0} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		found, err := Check(name, known, DataDir{})
 		require.NoError(t, err)

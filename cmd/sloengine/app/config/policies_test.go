@@ -17,7 +17,8 @@ breaker: {consecutive: {failures: {production: 9, staging: 4, default: 5}}}
 bulkhead: {concurrency: {default: 2, production: 8}}
 sinks:
   - name: hook
-    http: {url: {production: "https://events.example.org/in", default: "http://127.0.0.1:9/in"}, gzip: {production: true, default: false}}
+    http: {url: {production: "https://events.example.org/in", default: "http://127.0.0.1:9/in"},
+        gzip: {production: true, default: false}}
     timeout: {production: 10s, default: 2s}
     rate_limit: {limit: {production: 100, default: 5}}
 `

@@ -25,19 +25,21 @@ func TestPublicPageSettings(t *testing.T) {
 		require.Equal(t, typ, look.LogoType)
 	}
 	for settings, want := range map[string]string{
-		"logo: a.png":                               "public.name: missing",
-		"name: Shop, logo: a.txt":                   "a.txt: want an image in SVG, PNG, JPEG or WebP",
-		"name: Shop, logo: a.html":                  "a.html: want an image in SVG, PNG, JPEG or WebP",
-		"name: Shop, logo: large.svg":               "262144",
-		"name: Shop, logo: none.png":                "none.png: no such file",
-		"name: " + strings.Repeat("x", 81):          "at most 80 printable characters",
-		`name: "a\nb"`:                              "at most 80 printable characters",
-		"color: red":                                "public.color: want # and six hexadecimal digits",
-		"subscriptions: true":                       "public.subscriptions: needs web.external_url",
-		"private_webhooks: true":                    "public.private_webhooks: without effect",
-		`color: "#0b5f7g"`:                          "public.color: want # and six hexadecimal digits",
-		`color: "#ffd700"`:                          "public.color: has a contrast of 1.3 on a light page, and text needs 4.5",
-		`color: "#0b5f75"`:                          "public.color_dark: has a contrast of 2.3 on a dark page, and text needs 4.5",
+		"logo: a.png":                      "public.name: missing",
+		"name: Shop, logo: a.txt":          "a.txt: want an image in SVG, PNG, JPEG or WebP",
+		"name: Shop, logo: a.html":         "a.html: want an image in SVG, PNG, JPEG or WebP",
+		"name: Shop, logo: large.svg":      "262144",
+		"name: Shop, logo: none.png":       "none.png: no such file",
+		"name: " + strings.Repeat("x", 81): "at most 80 printable characters",
+		`name: "a\nb"`:                     "at most 80 printable characters",
+		"color: red":                       "public.color: want # and six hexadecimal digits",
+		"subscriptions: true":              "public.subscriptions: needs web.external_url",
+		"private_webhooks: true":           "public.private_webhooks: without effect",
+		`color: "#0b5f7g"`:                 "public.color: want # and six hexadecimal digits",
+		`color: "#ffd700"`: "public.color: has a contrast of 1.3 on a light page, " +
+			"and text needs 4.5",
+		`color: "#0b5f75"`: "public.color_dark: has a contrast of 2.3 on a dark page, " +
+			"and text needs 4.5",
 		`color_dark: "#7cc7db"`:                     "public.color: missing",
 		`color: "#0b5f75", color_dark: "#0b5f75;}"`: "public.color_dark: want # and six hexadecimal digits",
 	} {

@@ -26,7 +26,8 @@ sources:
   - name: workers
     map: {service: executor, type: .kind}
     rabbitmq_dead_letters: {url: "amqps://rabbit:5671", `+broker+`,
-      queue: dlq, exchange: dlx, exchange_type: fanout, retention: 2d, declare: true, queue_type: quorum, prefetch: 7, severity: critical,
+      queue: dlq, exchange: dlx, exchange_type: fanout, retention: 2d, declare: true, queue_type: quorum, `+
+		`prefetch: 7, severity: critical,
       work_queues: [{name: w1}, {name: w2, ttl: 10m, type: report, typical_duration: 4m, delivery_limit: 3}],
       retry: [{reason: expired, type: report, queue: w2, max_deaths: 2}]}
   - {name: few, rabbitmq: {url: "amqp://rabbit", queue: q}}
@@ -81,7 +82,8 @@ func TestAdviceOnRabbitMQ(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "engine.yaml")
 	require.NoError(t, os.WriteFile(name, []byte(`sources:
-  - {name: least, rabbitmq_dead_letters: {url: "amqp://rabbit", queue: q, exchange: x, retention: 1h, work_queues: [{name: w, type: report}]}}
+  - {name: least, rabbitmq_dead_letters: {url: "amqp://rabbit", queue: q, exchange: x, retention: 1h,
+      work_queues: [{name: w, type: report}]}}
   - {name: events, rabbitmq: {url: "amqp://rabbit", queue: q, ttl: 1h}}
 `), 0o600))
 	found, err := Check(name, &Known{Typical: map[string]time.Duration{"report": 4 * time.Minute}}, DataDir{})

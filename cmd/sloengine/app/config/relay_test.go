@@ -71,7 +71,9 @@ dead_letter: {routing_key: dead}
 	require.NoError(t, os.WriteFile(token, []byte("t"), 0o600))
 	c, err = ReadRelay("relay.yaml", []byte(relayDatabase+`
 send_timeout: 10s
-http: {url: "https://h/in", body: cloudevents, source: shop, headers: {X-Tenant: a}, token_file: "`+token+`", health_url: "https://h/ok", tls: {server_name: x}, max_connections: 3, request_timeout: 4s, max_message_bytes: 2MiB, rate_limit: {limit: 5}}
+http: {url: "https://h/in", body: cloudevents, source: shop, headers: {X-Tenant: a}, token_file: "`+token+`", `+
+		`health_url: "https://h/ok", tls: {server_name: x}, max_connections: 3, request_timeout: 4s, `+
+		`max_message_bytes: 2MiB, rate_limit: {limit: 5}}
 dead_letter: {url: "https://h/dead"}
 `))
 	require.NoError(t, err)
@@ -97,7 +99,8 @@ dead_letter: {url: "https://h/dead"}
 // TestEveryKeyOfARelayArrives sets each key to another value than its default.
 func TestEveryKeyOfARelayArrives(t *testing.T) {
 	c, err := ReadRelay("relay.yaml", []byte(`
-database: {dsn: "postgres://relay@db/shop", max_connections: 3, connect_timeout: 2s, application_name: me, transaction_pooling: true}
+database: {dsn: "postgres://relay@db/shop", max_connections: 3, connect_timeout: 2s, application_name: me,
+    transaction_pooling: true}
 listen: {dsn: "postgres://relay@direct/shop", channel: rows}
 table: {name: billing.events, columns: {key: k, version: v, processing_instance: i, locked_at: l}, topic: t}
 claim: optimistic
@@ -112,7 +115,8 @@ max_attempts: 5
 on_failed: block
 dead_letter: {topic: dead, key: k}
 breaker: {consecutive: {failures: 9, open: 9s, probes: 2}, rate: off, probe_timeout: 3s, health_interval: 4s}
-kafka: {brokers: ["k:9092"], client_id: me, request_timeout: 2s, backoff: 70ms, compression: zstd, max_message_bytes: 2MiB, linger: 0s, delivery_timeout: 7s}
+kafka: {brokers: ["k:9092"], client_id: me, request_timeout: 2s, backoff: 70ms, compression: zstd,
+    max_message_bytes: 2MiB, linger: 0s, delivery_timeout: 7s}
 retention: {age: 2d, ahead: 5, source: claim}
 web: {max_connections: 9}
 `))

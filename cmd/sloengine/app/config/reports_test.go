@@ -26,10 +26,12 @@ func TestReportSettings(t *testing.T) {
 	}
 	t.Setenv("SLOENGINE_TEST_MAIL", mailtest.Password)
 	c, err := load(t, dir, fmt.Sprintf(`
-smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: {ca_file: %q, cert_file: cert.pem, key_file: key.pem, server_name: localhost}}
+smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: {ca_file: %q,
+    cert_file: cert.pem, key_file: key.pem, server_name: localhost}}
 reports:
   - {name: m, every: month, to: {folder: out, email: [a@b.c], webhooks: [{url: 'https://x/y', token_file: token}]}}
-  - {name: w, every: week, day: sunday, at: '23:59', timezone: Asia/Tokyo, agreement: shop/gold, formats: [json], to: {folder: /srv/out}}
+  - {name: w, every: week, day: sunday, at: '23:59', timezone: Asia/Tokyo, agreement: shop/gold, formats: [json],
+      to: {folder: /srv/out}}
 `, server.Address, mailtest.User, server.CAFile))
 	require.NoError(t, err)
 	s, err := c.ReportSettings()

@@ -44,7 +44,8 @@ sources:
       engines: 3
       ordinal: 2
       fetch: {min_bytes: 1MiB, max_wait: 1s}
-  - {name: rest, kafka: {brokers: ["k:9092"], topics_regex: "^shop[.]", ownership: group, group: slo, tls: {}, sasl: {username: u, password_file: redis.password}}}
+  - {name: rest, kafka: {brokers: ["k:9092"], topics_regex: "^shop[.]", ownership: group, group: slo, tls: {},
+      sasl: {username: u, password_file: redis.password}}}
 `)
 	require.Len(t, c.Sources, 2)
 	one, two := c.Sources[0], c.Sources[1]
@@ -141,11 +142,13 @@ func TestAssignSources(t *testing.T) {
 		slos = append(slos, s)
 	}
 	c := Config{Sources: []Source{{Name: "kafka"}, {Name: "one", Prometheus: &PrometheusSource{Services: []string{"shop"},
-		Alerts: "live", Settings: series.Settings{Interval: 45 * time.Second}}}, {Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
+		Alerts: "live", Settings: series.Settings{Interval: 45 * time.Second}}},
+		{Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
 	c.AssignSources(slos)
 	var got []string
 	for _, s := range slos {
-		got = append(got, fmt.Sprintf("%s %q %v %s", s.ID, s.Indicator.PromSource, s.Indicator.PromAlerts, s.Indicator.PromEvery))
+		got = append(got, fmt.Sprintf("%s %q %v %s", s.ID, s.Indicator.PromSource, s.Indicator.PromAlerts,
+			s.Indicator.PromEvery))
 	}
 	require.Equal(t, []string{`bank/a "two" rules 0s`, `shop/a "one" both 0s`, `shop/b "one" live 45s`,
 		`shop/c "one" live 0s`}, got)

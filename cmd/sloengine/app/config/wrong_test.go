@@ -44,12 +44,15 @@ var wrongSettings = []struct {
 		[]string{`1:25: ingest.bodies_memory: must be at least ingest.max_body (raise it, or lower max_body)`}},
 	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}",
 		[]string{
-			`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late duplicate is counted twice (raise it, or lower allowed_lateness)`}},
+			`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late duplicate is counted twice (raise ` +
+				`it, or lower allowed_lateness)`}},
 	{"environment", "environment: Production!",
 		[]string{`1:14: environment: invalid environment name "Production!" (want lower-case letters, digits, '-' and '_')`}},
 
 	{"names no event has",
-		"auth: {tokens_file: t}\nlimits:\n  types: [{match: 'pay ment', limit: 1}, {match: '/(/', limit: 1}]\n  audit: ['au dit']\n  contexts: [{name: a, from: ['attribute:user id'], limit: 1}]\n  bypass: [{types: ['a/b'], severities: ['very high'], attributes: {'a b': c}}]\ndead_letters: {filter: {never_save: ['a b*']}}", []string{
+		"auth: {tokens_file: t}\nlimits:\n  types: [{match: 'pay ment', limit: 1}, {match: '/(/', limit: 1}]\n  audit: " +
+			"['au dit']\n  contexts: [{name: a, from: ['attribute:user id'], limit: 1}]\n  bypass: [{types: ['a/b'], " +
+			"severities: ['very high'], attributes: {'a b': c}}]\ndead_letters: {filter: {never_save: ['a b*']}}", []string{
 			`3:19: limits.types[0].match: "pay ment" can never match: no name has the characters "pay ment"`,
 			"3:50: limits.types[1].match: pattern /(/: error parsing regexp: missing closing ): `(`",
 			`4:11: limits.audit[0]: "au dit" can never match: no name has the characters "au dit"`,
@@ -57,52 +60,63 @@ var wrongSettings = []struct {
 			`6:21: limits.bypass[0].types[0]: "a/b" can never match: no name has the characters "a/b"`,
 			`6:42: limits.bypass[0].severities[0]: no event can have the severity "very high"`,
 			`6:76: limits.bypass[0].attributes.a b: no event can have the attribute "a b"`,
-			`7:38: dead_letters.filter.never_save[0]: "a b*" can never match: no name has the characters "a b" (want a name, a name with * and ?, or /an expression/)`}},
+			`7:38: dead_letters.filter.never_save[0]: "a b*" can never match: no name has the characters "a b" (want a name, ` +
+				`a name with * and ?, or /an expression/)`}},
 
 	{"alertmanager without url", "notifications: {alertmanagers: [{name: a}]}",
 		[]string{`1:33: notifications.alertmanagers[0].url: missing (as in http://alertmanager.example:9093)`}},
 	{"alertmanager url", "notifications: {alertmanagers: [{url: 'am:9093'}]}",
 		[]string{
-			`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in http://alertmanager.example:9093)`}},
+			`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in ` +
+				`http://alertmanager.example:9093)`}},
 	{"password in the url", "notifications: {alertmanagers: [{url: 'http://u:hush@am:9093'}]}",
 		[]string{
-			`1:39: notifications.alertmanagers[0].url: must not contain credentials, set basic_auth (as in http://alertmanager.example:9093)`}},
+			`1:39: notifications.alertmanagers[0].url: must not contain credentials, set basic_auth (as in ` +
+				`http://alertmanager.example:9093)`}},
 	{"alertmanager twice", "notifications: {alertmanagers: [{url: 'http://am:9093'}, {url: 'http://am:9093/x'}]}",
 		[]string{`1:58: notifications.alertmanagers[1].name: alertmanagers[0] is am:9093, too (give each a name)`}},
 	{"no password", "notifications: {alertmanagers: [{url: 'http://a', basic_auth: {username: u}}]}",
 		[]string{`1:63: notifications.alertmanagers[0].basic_auth.password_file: missing (or set password_env)`}},
 	{"unset variable", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_env: SLOENGINE_NO_SUCH}]}",
 		[]string{
-			`1:69: notifications.alertmanagers[0].bearer_token_env: the environment variable SLOENGINE_NO_SUCH is empty (set it for the engine)`}},
+			`1:69: notifications.alertmanagers[0].bearer_token_env: the environment variable SLOENGINE_NO_SUCH is empty (set ` +
+				`it for the engine)`}},
 	{"two secrets", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: empty, bearer_token_env: X}]}",
 		[]string{
-			`1:95: notifications.alertmanagers[0].bearer_token_env: the secret is named as a file, too (leave one of them out)`}},
+			`1:95: notifications.alertmanagers[0].bearer_token_env: the secret is named as a file, too (leave one of them ` +
+				`out)`}},
 	{"token of nobody", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_file: nowhere}]}",
 		[]string{`1:70: notifications.alertmanagers[0].bearer_token_file: open DIR/nowhere: no such file or directory`}},
 	{"external label", "notifications: {external_labels: {alertname: x, a-b: y}}",
 		[]string{
-			`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`}},
+			`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, ` +
+				`digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name ` +
+				`for an external label (letters, digits and underscore, as in prometheus.yml)`}},
 	{"job", "notifications: {job: ''}",
 		[]string{`1:22: notifications.job: must not be empty (the job_name of the scrape in prometheus.yml)`}},
 	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}",
 		[]string{
-			`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
+			`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent ` +
+				`again (lower it, or raise resend)`}},
 	{"dashboards", "notifications: {dashboard_url: grafana}",
 		[]string{
-			`1:32: notifications.dashboard_url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+			`1:32: notifications.dashboard_url: must begin with http:// or https:// and have a host (want a URL such as ` +
+				`https://example.org/events)`}},
 
 	{"password in the external url", "web: {external_url: 'https://u:hush@slo.example.org'}",
 		[]string{
 			`1:21: web.external_url: must not contain credentials (want an address such as https://slo.example.org/path)`}},
 	{"external url of another scheme", "web: {external_url: 'javascript:alert(1)'}",
 		[]string{
-			`1:21: web.external_url: must begin with http:// or https:// and have a host (want an address such as https://slo.example.org/path)`}},
+			`1:21: web.external_url: must begin with http:// or https:// and have a host (want an address such as ` +
+				`https://slo.example.org/path)`}},
 	{"external url with a query", "web: {external_url: 'https://slo.example.org/?a=hush'}",
 		[]string{`1:21: web.external_url: must not have a query (want an address such as https://slo.example.org/path)`}},
 	{"external url with a fragment", "web: {external_url: 'https://slo.example.org/#hush'}",
 		[]string{
-			`1:21: web.external_url: must not have a fragment, which is never sent (want an address such as https://slo.example.org/path)`}},
+			`1:21: web.external_url: must not have a fragment, which is never sent (want an address such as ` +
+				`https://slo.example.org/path)`}},
 	{"external url with a space", "web: {external_url: 'https://slo.example.org/a b'}",
 		[]string{
 			`1:21: web.external_url: the path must not need escaping (want an address such as https://slo.example.org/path)`}},
@@ -123,80 +137,109 @@ var wrongSettings = []struct {
 	{"password in a webhook",
 		"notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://u:hush@x'}]}]}",
 		[]string{
-			`1:75: url: must not contain credentials (set http_config with basic_auth and its password_file, or write url_env instead)`}},
+			`1:75: url: must not contain credentials (set http_config with basic_auth and its password_file, ` +
+				`or write url_env instead)`}},
 	{"password of a proxy",
-		"notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://x', http_config: {proxy_url: 'http://u:hush@p:3128'}}]}]}", []string{`1:113: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
+		"notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://x', http_config: {proxy_url: " +
+			"'http://u:hush@p:3128'}}]}]}", []string{`1:113: proxy_url: must not contain credentials (set ` +
+			`proxy_from_environment and the variable HTTPS_PROXY instead)`}},
 	{"password of a proxy of all",
-		"notifications: {default: a, global: {http_config: {proxy_url: 'http://u:hush@p:3128'}}, receivers: [{name: a, webhook_configs: [{url: 'https://x'}]}]}", []string{`1:63: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
+		"notifications: {default: a, global: {http_config: {proxy_url: 'http://u:hush@p:3128'}}, receivers: [{name: a, " +
+			"webhook_configs: [{url: 'https://x'}]}]}", []string{`1:63: proxy_url: must not contain credentials (set ` +
+			`proxy_from_environment and the variable HTTPS_PROXY instead)`}},
 
-	{"remote write", "remote_write: [{name: a, url: 'https://u:p@x/push', max_age: 1m, interval: 50s, headers: {X-Token: a, 'a b': c}, " +
-		"labels: {a-b: c}, protobuf: v3}, {name: a, url: 'ftp://x'}]", []string{
-		`1:31: remote_write[0].url: must not contain credentials, set basic_auth (want a URL such as https://example.org/events)`,
+	{"remote write", "remote_write: [{name: a, url: 'https://u:p@x/push', max_age: 1m, interval: 50s, " +
+		"headers: {X-Token: a, 'a b': c}, labels: {a-b: c}, protobuf: v3}, {name: a, url: 'ftp://x'}]", []string{
+		`1:31: remote_write[0].url: must not contain credentials, set basic_auth (want a URL such as ` +
+			`https://example.org/events)`,
 		`1:62: remote_write[0].max_age: must be at least two intervals of 50s (raise it, or lower interval)`,
 		`1:100: remote_write[0].headers.X-Token: a secret must not be set here (set basic_auth or bearer_token_file)`,
 		`1:110: remote_write[0].headers.a b: not an HTTP header`,
-		`1:128: remote_write[0].labels.a-b: "a-b" is not a name for a label (letters, digits and underscore, not two of them first)`,
+		`1:128: remote_write[0].labels.a-b: "a-b" is not a name for a label (letters, digits and underscore, ` +
+			`not two of them first)`,
 		`1:142: remote_write[0].protobuf: unknown value "v3" (did you mean "v2"?)`,
 		`1:154: remote_write[1].name: remote_write[0] already has this name (the name identifies its samples on disk)`,
-		`1:162: remote_write[1].url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+		`1:162: remote_write[1].url: must begin with http:// or https:// and have a host (want a URL such as ` +
+			`https://example.org/events)`}},
 	{"source of nothing", "sources: [{name: a}]",
-		[]string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters, outbox or prometheus)`}},
+		[]string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters, ` +
+			`outbox or prometheus)`}},
 	{"source of two kinds",
 		"sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}, rabbitmq: {url: 'amqp://a', queue: q}}]",
 		[]string{`1:71: sources[0].rabbitmq: kafka and rabbitmq exclude each other (define two sources)`}},
 	{"Prometheus without url", "sources: [{name: a, prometheus: {}}]",
 		[]string{`1:33: sources[0].prometheus.url: missing (as in http://prometheus.example:9090)`}},
 	{"Prometheus that is read and writes", "sources: [{name: a, prometheus: {url: 'http://a', receive: true}}]",
-		[]string{`1:60: sources[0].prometheus.receive: samples are received, or read from url (leave out url and its settings, or receive)`}},
+		[]string{`1:60: sources[0].prometheus.receive: samples are received, or read from url (leave out url and its ` +
+			`settings, or receive)`}},
 	{"a Prometheus that is there twice", "sources: [{name: a, prometheus: {url: ['http://a', 'http://a', ftp://c], " +
 		"external_labels: {'http://a': {region: eu}, ftp://c: {region: eu, replica: b}, 'http://d': {a-b: c}}}}]",
-		[]string{`1:52: sources[0].prometheus.url[1]: the server is there twice, and its events would count twice (leave one of them out)`,
-			`1:64: sources[0].prometheus.url[2]: must begin with http:// or https:// and have a host (as in http://prometheus.example:9090)`,
-			`1:104: sources[0].prometheus.external_labels.http://a: are those of ftp://c, whose events would count twice (give each server its own, or let replicas write to a source with receive and ha)`,
+		[]string{`1:52: sources[0].prometheus.url[1]: the server is there twice, and its events would count twice (leave ` +
+			`one of them out)`,
+			`1:64: sources[0].prometheus.url[2]: must begin with http:// or https:// and have a host (as in ` +
+				`http://prometheus.example:9090)`,
+			`1:104: sources[0].prometheus.external_labels.http://a: are those of ftp://c, whose events would count twice ` +
+				`(give each server its own, or let replicas write to a source with receive and ha)`,
 			`1:165: sources[0].prometheus.external_labels.http://d: is no server of the source (write it as in url)`,
-			`1:171: sources[0].prometheus.external_labels.http://d.a-b: "a-b" is not a name for an external label (letters, digits and underscore, as in prometheus.yml)`}},
+			`1:171: sources[0].prometheus.external_labels.http://d.a-b: "a-b" is not a name for an external label (letters, ` +
+				`digits and underscore, as in prometheus.yml)`}},
 	{"too many servers", "sources: [{name: a, prometheus: {url: [" + strings.Repeat("'http://a', ", 200) + "]}}]",
-		[]string{`1:39: sources[0].prometheus.url: has 200 servers, and at most 50 are read (write the others in another source, with services)`}},
-	{"external labels of who writes", "sources: [{name: a, prometheus: {receive: true, external_labels: {'http://a': {a: b}}}}]",
-		[]string{`1:43: sources[0].prometheus.receive: samples are received, or read from url (leave out url and its settings, or receive)`}},
+		[]string{`1:39: sources[0].prometheus.url: has 200 servers, and at most 50 are read (write the others in another ` +
+			`source, with services)`}},
+	{"external labels of who writes", "sources: [{name: a, prometheus: {receive: true, external_labels: {'http://a': " +
+		"{a: b}}}}]",
+		[]string{`1:43: sources[0].prometheus.receive: samples are received, or read from url (leave out url and its ` +
+			`settings, or receive)`}},
 	{"history of a Prometheus that writes", "sources: [{name: a, prometheus: {receive: true, history: 1d}}]",
 		[]string{`1:58: sources[0].prometheus.history: nothing is read from a Prometheus that writes (leave it out)`}},
 	{"replicas that are read", "sources: [{name: a, prometheus: {url: 'http://a', ha: {cluster: c, replica: r}}}]",
-		[]string{`1:55: sources[0].prometheus.ha: is for samples that are received (set receive, or select one replica in the indicators)`}},
+		[]string{`1:55: sources[0].prometheus.ha: is for samples that are received (set receive, or select one replica in ` +
+			`the indicators)`}},
 	{"one label of replicas", "sources: [{name: a, prometheus: {receive: true, ha: {cluster: c, replica: c}}}]",
-		[]string{`1:75: sources[0].prometheus.ha.replica: is the label of the cluster, too (as in {cluster: cluster, replica: __replica__})`}},
+		[]string{`1:75: sources[0].prometheus.ha.replica: is the label of the cluster, too (as in {cluster: cluster, ` +
+			`replica: __replica__})`}},
 	{"two that receive", "sources: [{name: a, prometheus: {receive: true}}, {name: b, prometheus: {receive: true}}]",
-		[]string{`1:83: sources[1].prometheus.receive: another source receives, too (one source takes what all of them write)`}},
+		[]string{`1:83: sources[1].prometheus.receive: another source receives, too (one source takes what all of them ` +
+			`write)`}},
 	{"queue of nowhere", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q, prefetch: 0}}]",
 		[]string{`1:73: sources[0].rabbitmq.prefetch: must be at least 1, got "0"`}},
 	{"credentials of a queue", "sources: [{name: a, rabbitmq: {url: 'amqp://u:p@a', queue: q}}]",
 		[]string{`1:31: sources[0].rabbitmq: url: contains credentials (set username and password_file)`}},
 	{"direct exchange",
-		"sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, retry: [{reason: expired}], work_queues: [{name: q}]}}]", []string{
+		"sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, " +
+			"retry: [{reason: expired}], work_queues: [{name: q}]}}]", []string{
 			`1:116: sources[0].rabbitmq_dead_letters.retry[0].max_deaths: missing`}},
 	{"direct exchange alone",
-		"sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, work_queues: [{name: q}]}}]", []string{
-			"1:100: sources[0].rabbitmq_dead_letters.exchange_type: direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by \"#\" matches nothing",
+		"sources: [{name: a, rabbitmq_dead_letters: {url: 'amqp://a', queue: q, exchange: x, exchange_type: direct, " +
+			"work_queues: [{name: q}]}}]", []string{
+			"1:100: sources[0].rabbitmq_dead_letters.exchange_type: direct does not work (want topic or fanout): a direct " +
+				"exchange compares the whole routing key, so a binding by \"#\" matches nothing",
 			`1:129: sources[0].rabbitmq_dead_letters.work_queues[0].name: "q" is used twice`}},
 	{"source twice",
 		"sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}}, {name: a, kafka: {brokers: ['a:1'], topics: [t]}}]",
 		[]string{`1:69: sources[1].name: sources[0] already has this name (the name identifies its positions in the log)`}},
 	{"outbox settings",
-		"sources: [{name: a, map: {type: .kind}, outbox: {dsn: 'postgres://u:hunter2@db/shop', way: claim, start: latest, columns: {colour: c}, engines: 2, ordinal: 2}}, {name: b, outbox: {way: id}}]", []string{
+		"sources: [{name: a, map: {type: .kind}, outbox: {dsn: 'postgres://u:hunter2@db/shop', way: claim, start: latest, " +
+			"columns: {colour: c}, engines: 2, ordinal: 2}}, {name: b, outbox: {way: id}}]", []string{
 			"1:49: sources[0].outbox: dsn: contains a password (set password_file, or move the DSN to a file and set dsn_file)",
 			"1:106: sources[0].outbox.start: latest requires way: xid (set counted_at of the rows that are not to be counted)",
-			`1:123: sources[0].outbox.columns: unknown column "colour" (want one of id, xid, created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, headers, bucket, status, attempts, next_attempt_at, error, completed_at, counted_at, version, processing_instance, locked_at)`,
+			`1:123: sources[0].outbox.columns: unknown column "colour" (want one of id, xid, created_at, idempotency_key, ` +
+				`aggregate_type, aggregate_id, event_type, topic, key, payload, headers, bucket, status, attempts, ` +
+				`next_attempt_at, error, completed_at, counted_at, version, processing_instance, locked_at)`,
 			"1:157: sources[0].outbox.ordinal: 2 is not below engines, which is 2",
 			`1:186: sources[1].outbox.way: unknown value "id" (did you mean "xid"?)`,
 		}},
 	{"source settings",
-		"sources: [{name: a, headers: {1x: y}, map: {service: s, type: .a..b}, kafka: {brokers: ['a'], topics: ['a b'], topics_regex: '(', start: now, ordinal: 3, engines: 2, heartbeat: 20s}}]", []string{
+		"sources: [{name: a, headers: {1x: y}, map: {service: s, type: .a..b}, kafka: {brokers: ['a'], topics: ['a b'], " +
+			"topics_regex: '(', start: now, ordinal: 3, engines: 2, heartbeat: 20s}}]", []string{
 			`1:35: sources[0].headers.1x: "1x" cannot be the name of an attribute`,
 			`1:63: sources[0].map.type: invalid path ".a..b": a key is empty`,
 			`1:78: sources[0].kafka: brokers: invalid address "a" (want host:port, such as kafka-1.example.org:9092)`,
-			`1:104: sources[0].kafka.topics[0]: "a b" is not the name of a topic (want 1 to 249 letters, digits, '.', '_' and '-')`,
+			`1:104: sources[0].kafka.topics[0]: "a b" is not the name of a topic (want 1 to 249 letters, digits, '.', ` +
+				`'_' and '-')`,
 			`1:126: sources[0].kafka.topics_regex: topics and topics_regex exclude each other`,
-			`1:138: sources[0].kafka.start: "now" is not earliest, latest, longest_window or a time such as 2026-11-20T09:00:00Z`,
+			`1:138: sources[0].kafka.start: "now" is not earliest, latest, longest_window or a time such as ` +
+				`2026-11-20T09:00:00Z`,
 			`1:152: sources[0].kafka.ordinal: 3 is not below engines, which is 2`,
 			`1:178: sources[0].kafka.heartbeat: at most a third of session_timeout, which is 30s`}},
 	{"source without topics", "sources: [{name: a, kafka: {brokers: ['a:1'], ownership: group, sasl: {username: u}}}]",
@@ -207,10 +250,12 @@ var wrongSettings = []struct {
 	{"redis without address", "redis: {db: 1}", []string{`1:8: redis.address: missing`}},
 	{"redis addresses without a kind", "redis: {addresses: ['a:1']}",
 		[]string{
-			`1:20: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
+			`1:20: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set ` +
+				`address for a single server)`}},
 	{"sentinel without addresses", "redis: {address: 'a:1', sentinel_master: m}",
 		[]string{
-			`1:8: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set address for a single server)`}},
+			`1:8: redis.addresses: addresses requires cluster or sentinel_master, and each of these requires addresses (set ` +
+				`address for a single server)`}},
 	{"cluster and address", "redis: {address: 'a:1', cluster: true, db: 2, addresses: ['a:1', b]}", []string{
 		`1:18: redis.address: address and addresses exclude each other (remove one of them)`,
 		`1:44: redis.db: a cluster has only database 0 (remove it)`,
@@ -260,24 +305,30 @@ var wrongSettings = []struct {
 		[]string{`1:38: limits.types[0].extends: the rule extends itself: a, then a`}},
 	{"audit", "limits: {audit: [audit.login], types: [{match: 'audit.*', limit: 5}]}",
 		[]string{
-			`1:48: limits.types[0].match: "audit.*" covers audit types (audit[0], "audit.login"), which are never limited (narrow one of the two)`}},
+			`1:48: limits.types[0].match: "audit.*" covers audit types (audit[0], "audit.login"), which are never limited ` +
+				`(narrow one of the two)`}},
 	{"bypass without tokens", "limits:\n  bypass:\n    - {severities: [critical]}",
 		[]string{
-			`3:7: limits.bypass[0]: a bypass rule requires authentication (otherwise any sender could claim to be exempt) (set auth.tokens_file)`}},
+			`3:7: limits.bypass[0]: a bypass rule requires authentication (otherwise any sender could claim to be exempt) ` +
+				`(set auth.tokens_file)`}},
 	{"bypass of all", "auth: {tokens_file: t}\nlimits: {bypass: [{}]}",
 		[]string{`2:19: limits.bypass[0]: a bypass rule needs at least one condition`}},
 	{"token without tokens", "limits: {contexts: [{name: t, from: [token], limit: 5}]}",
 		[]string{`1:38: limits.contexts[0].from[0]: token requires authentication (set auth.tokens_file)`}},
 	{"context source", "limits: {contexts: [{name: u, from: [user_id, 'client_ip:x', 'header:']}]}", []string{
-		`1:38: limits.contexts[0].from[0]: invalid context source "user_id" (want attribute:NAME, header:NAME, client_ip or token)`,
-		`1:47: limits.contexts[0].from[1]: invalid context source "client_ip:x" (want attribute:NAME, header:NAME, client_ip or token)`,
-		`1:62: limits.contexts[0].from[2]: invalid context source "header:" (want attribute:NAME, header:NAME, client_ip or token)`,
+		`1:38: limits.contexts[0].from[0]: invalid context source "user_id" (want attribute:NAME, header:NAME, ` +
+			`client_ip or token)`,
+		`1:47: limits.contexts[0].from[1]: invalid context source "client_ip:x" (want attribute:NAME, header:NAME, ` +
+			`client_ip or token)`,
+		`1:62: limits.contexts[0].from[2]: invalid context source "header:" (want attribute:NAME, header:NAME, ` +
+			`client_ip or token)`,
 	}},
 	{"no source", "limits: {contexts: [{name: u, from: []}]}",
 		[]string{`1:37: limits.contexts[0].from: missing source for the value of "u"`}},
 	{"shared without redis", "limits: {shared: {redis: true}}",
 		[]string{
-			`1:26: limits.shared.redis: rate limits are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
+			`1:26: limits.shared.redis: rate limits are shared through Redis, but the redis section is missing (add redis, ` +
+				`or remove shared)`}},
 	{"fallback above all", "limits: {shared: {fallback: 2}}",
 		[]string{`1:29: limits.shared.fallback: must be at most 1, got "2"`}},
 	{"no default", "limits: {default: off, types: [{match: a, window: 1m}], contexts: [{name: u, from: [client_ip]}]}",
@@ -289,7 +340,8 @@ var wrongSettings = []struct {
 		[]string{`2:26: limits.global.limit: no value for the environment "staging" (add it, or a default)`}},
 	{"no environment", "limits: {global: {limit: {production: 5}}}",
 		[]string{
-			`1:26: limits.global.limit: the value differs by environment, and there is no default among them (set environment, or SLOENGINE_ENV)`}},
+			`1:26: limits.global.limit: the value differs by environment, and there is no default among them (set ` +
+				`environment, or SLOENGINE_ENV)`}},
 	{"another environment's value", "environment: a\nlimits: {global: {limit: {a: 5, b: 0, B: 1}}}", []string{
 		`2:36: limits.global.limit.b: must be at least 1, got "0"`,
 		`2:39: limits.global.limit.B: invalid environment name (want lower-case letters, digits, '-' and '_')`,
@@ -304,7 +356,8 @@ var wrongSettings = []struct {
 	{"redact nothing", "redact: [{action: mask}]", []string{`1:10: redact[0].attributes: missing`}},
 	{"redact the id", "redact: [{attributes: [user, id], action: mask}]",
 		[]string{
-			`1:30: redact[0].attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at the sender)`}},
+			`1:30: redact[0].attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at ` +
+				`the sender)`}},
 	{"redact how", "redact: [{attributes: [user], action: encrypt}]",
 		[]string{`1:39: redact[0].action: unknown value "encrypt" (want remove, mask, hash or truncate_ip)`}},
 	{"redact type", "redact: [{attributes: [user], types: ['a b'], action: mask}]",
@@ -328,8 +381,10 @@ var wrongSettings = []struct {
 		[]string{
 			`1:27: dead_letters.max_bytes: must be at least two segments of 10000000 bytes (raise it, or lower segment)`}},
 	{"cron", "dead_letters: {clean: sometimes, replay: {schedule: '0 0 30 2 *'}}", []string{
-		`1:23: dead_letters.clean: schedule "sometimes" is not a cron expression (want a cron expression such as "0 2 * * *")`,
-		`1:53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never occurs (want a cron expression such as "*/10 * * * *")`,
+		`1:23: dead_letters.clean: schedule "sometimes" is not a cron expression (want a cron expression such as "0 2 * * ` +
+			`*")`,
+		`1:53: dead_letters.replay.schedule: schedule "0 0 30 2 *" never occurs (want a cron expression such as "*/10 * * ` +
+			`* *")`,
 	}},
 	{"smtp", "smtp: {smarthost: mail, from: nobody, hello: 'a b'}",
 		[]string{`1:19: smtp.smarthost: must be a host and a port (as in mail.example.org:587)`,
@@ -344,10 +399,13 @@ var wrongSettings = []struct {
 		[]string{`1:38: reports[0].to: the report goes nowhere (add email, webhooks or folder)`}},
 	{"report without mail server", "reports: [{name: a, every: week, to: {email: [a@b.c]}}]",
 		[]string{
-			`1:46: reports[0].to.email: the smtp section is missing (add smtp: {smarthost: mail.example.org:587, from: slo@example.org})`}},
+			`1:46: reports[0].to.email: the smtp section is missing (add smtp: {smarthost: mail.example.org:587, ` +
+				`from: slo@example.org})`}},
 	{"report values",
-		"reports:\n  - {name: A b, every: week, day: '1', at: 25h, timezone: Local, service: x, agreement: gold, formats: [pdf, csv, csv], to: {folder: x}}", []string{
-			`2:12: reports[0].name: invalid report name "A b" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label)`,
+		"reports:\n  - {name: A b, every: week, day: '1', at: 25h, timezone: Local, service: x, agreement: gold, " +
+			"formats: [pdf, csv, csv], to: {folder: x}}", []string{
+			`2:12: reports[0].name: invalid report name "A b" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', ` +
+				`not starting with '.', because it becomes a file name and a label)`,
 			`2:35: reports[0].day: "1" is not a day of the week (want monday to sunday)`,
 			`2:44: reports[0].at: "25h" is not a time of day (want a time such as 08:00)`,
 			`2:59: reports[0].timezone: "Local" is not a time zone (want a name such as Europe/Berlin)`,
@@ -356,19 +414,25 @@ var wrongSettings = []struct {
 			`2:105: reports[0].formats[0]: "pdf" is not a format (want html, csv or json)`,
 			`2:115: reports[0].formats[2]: csv is listed twice (remove it)`}},
 	{"report day",
-		"reports: [{name: a, every: month, day: '31', to: {folder: x}}, {name: a, every: month, to: {webhooks: [{url: 'ftp://u:secret@x'}, {url: 'http://u:secret@x'}, {url: 'http://x'}, {url: 'http://x'}]}}]", []string{
+		"reports: [{name: a, every: month, day: '31', to: {folder: x}}, {name: a, every: month, to: {webhooks: [{url: " +
+			"'ftp://u:secret@x'}, {url: 'http://u:secret@x'}, {url: 'http://x'}, {url: 'http://x'}]}}]", []string{
 			`1:40: reports[0].day: "31" is not a day of every month (want 1 to 28, which every month has)`,
 			`1:71: reports[1].name: reports[0] already has this name (the name identifies the reports that were sent)`,
-			`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not contain credentials, set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed twice (remove it)`}},
+			`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in ` +
+				`https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not contain credentials, ` +
+				`set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed ` +
+				`twice (remove it)`}},
 	{"time zone", "dead_letters: {timezone: Mars/Base}",
 		[]string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (want a name such as Europe/Berlin)`}},
 	{"filter pattern", "dead_letters: {filter: {never_save: [ok, '/(/'], always_save: ['']}}", []string{
-		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (want a name, a name with * and ?, or /an expression/)",
+		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (want a name, " +
+			"a name with * and ?, or /an expression/)",
 		`1:64: dead_letters.filter.always_save[0]: empty pattern (want a name, a name with * and ?, or /an expression/)`,
 	}},
 	{"expression", "dead_letters: {filter: {save_if: 'event.sverity == 1'}}",
 		[]string{
-			`1:34: dead_letters.filter.save_if: event has no field sverity, at column 7 of the expression (the expression can use event and failure)`}},
+			`1:34: dead_letters.filter.save_if: event has no field sverity, at column 7 of the expression (the expression can ` +
+				`use event and failure)`}},
 	{"replay rate", "dead_letters: {replay: {rate: 0, batch: 1001}}", []string{
 		`1:31: dead_letters.replay.rate: must be more than 0, got "0"`,
 		`1:41: dead_letters.replay.batch: must be at most 1000, got "1001"`,
@@ -387,7 +451,8 @@ var wrongSettings = []struct {
 	}},
 	{"breaker off", "breaker: {rate: off, consecutive: off}",
 		[]string{
-			`1:10: breaker: both rules are off, so the breaker would never open (set breaker: off, or enable one of the rules)`}},
+			`1:10: breaker: both rules are off, so the breaker would never open (set breaker: off, or enable one of the ` +
+				`rules)`}},
 	{"probes", "breaker: {rate: {probes: 2, successes: 3}}",
 		[]string{`1:40: breaker.rate.successes: successes (3) must not exceed probes (2) (lower it, or raise probes)`}},
 	{"percent", "breaker: {rate: {threshold: 50}}", []string{`1:29: breaker.rate.threshold: must be at most 1, got "50"`}},
@@ -408,7 +473,8 @@ var wrongSettings = []struct {
 	{"no name", "sinks: [{file: {dir: x}}]", []string{`1:9: sinks[0].name: missing`}},
 	{"name", "sinks: [{name: My Sink, file: {dir: x}}]",
 		[]string{
-			`1:16: sinks[0].name: invalid sink name "My Sink" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label)`}},
+			`1:16: sinks[0].name: invalid sink name "My Sink" (want 1 to 64 of a-z, 0-9, '.', '_' and '-', ` +
+				`not starting with '.', because it becomes a file name and a label)`}},
 	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]",
 		[]string{`1:43: sinks[1].name: sinks[0] already has this name (the name identifies its cursor in the log)`}},
 	{"same folder", "sinks: [{name: a, file: {dir: x}}, {name: b, file: {dir: ./y/../x}}]",
@@ -425,15 +491,18 @@ var wrongSettings = []struct {
 		`1:75: sinks[0].bulkhead.concurrency: a Parquet sink makes one call after the other, of at most 2m0s (remove it)`}},
 	{"url", "sinks: [{name: a, http: {url: example.org}}]",
 		[]string{
-			`1:31: sinks[0].http.url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+			`1:31: sinks[0].http.url: must begin with http:// or https:// and have a host (want a URL such as ` +
+				`https://example.org/events)`}},
 	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]",
 		[]string{
-			`1:31: sinks[0].http.url: must not contain credentials, set header_files (want a URL such as https://example.org/events)`}},
+			`1:31: sinks[0].http.url: must not contain credentials, set header_files (want a URL such as ` +
+				`https://example.org/events)`}},
 	{"method", "sinks: [{name: a, http: {url: 'http://x', method: post}}]",
 		[]string{`1:51: sinks[0].http.method: unknown value "post" (did you mean "POST"?)`}},
 	{"secret in a header", "sinks: [{name: a, http: {url: 'http://x', headers: {authorization: Bearer x}}}]",
 		[]string{
-			`1:68: sinks[0].http.headers.authorization: a secret must not be set here (write the value to a file and set the file name under header_files)`}},
+			`1:68: sinks[0].http.headers.authorization: a secret must not be set here (write the value to a file and set the ` +
+				`file name under header_files)`}},
 	{"own header", "sinks: [{name: a, http: {url: 'http://x', headers: {Content-Type: x}}}]",
 		[]string{`1:25: sinks[0].http: header "Content-Type" is set by the sink itself`}},
 	{"header twice", "sinks: [{name: a, http: {url: 'http://x', headers: {X-A: x}, header_files: {x-a: long}}}]",
@@ -450,10 +519,12 @@ var wrongSettings = []struct {
 		[]string{`1:47: sinks[0].rate_limit.limit: missing`}},
 	{"shared sink without redis", "sinks: [{name: a, file: {dir: x}, shared: true}]",
 		[]string{
-			`1:43: sinks[0].shared: breaker and retry budget are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
+			`1:43: sinks[0].shared: breaker and retry budget are shared through Redis, but the redis section is missing (add ` +
+				`redis, or remove shared)`}},
 	{"sink limit without redis", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, shared: true}}]",
 		[]string{
-			`1:66: sinks[0].rate_limit.shared: rate limits are shared through Redis, but the redis section is missing (add redis, or remove shared)`}},
+			`1:66: sinks[0].rate_limit.shared: rate limits are shared through Redis, but the redis section is missing (add ` +
+				`redis, or remove shared)`}},
 	{"idle fallback", "sinks: [{name: a, file: {dir: x}, rate_limit: {limit: 6, fallback: 1}}]",
 		[]string{
 			`1:68: sinks[0].rate_limit.fallback: fallback requires a shared rate limit (set shared: true, or remove it)`}},
@@ -467,7 +538,9 @@ var wrongSettings = []struct {
 			`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 			`3:8: redis.address: missing`,
 			`3:13: redis.db: must be at least 0, got "-1"`,
-			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, rebuild, checkpoint, evaluator, forecast, ledger, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks, remote_write)`,
+			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, rebuild, checkpoint, ` +
+				`evaluator, forecast, ledger, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, ` +
+				`limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks, remote_write)`,
 		}},
 }
 
