@@ -215,7 +215,17 @@ func rebuildText(p *counting.RebuildProgress) string {
 	if p == nil {
 		return "none"
 	}
-	return format.And(p.SLOs) + ", " + format.Percent(p.Share, 0)
+	text := "waiting: " + idText(p.Waiting)
+	if len(p.SLOs) > 0 {
+		text = format.And(p.SLOs) + ", " + format.Percent(p.Share, 0)
+	}
+	if len(p.Held) > 0 {
+		text += ". Earlier definitions in force until then: " + idText(p.Held)
+	}
+	if p.Failing != "" {
+		text += ". Failing, tried again each minute: " + format.Safe(p.Failing, format.MaxText)
+	}
+	return text
 }
 
 // historyText says how much of the log is retained, and since when.

@@ -47,6 +47,7 @@ func changeFacts(s *counting.SpecChange, now time.Time) []site.Fact {
 		}
 	}
 	add("New since restart", s.Started)
+	add("Counted from the history", s.Rebuilt)
 	add("Resumed", s.Resumed)
 	var removed []string
 	for _, p := range s.Parked {

@@ -176,10 +176,18 @@ func TestPartsChangeTheTag(t *testing.T) {
 // The engine page and that of an SLO say what is rebuilt, and how far that is.
 func TestRebuildIsShown(t *testing.T) {
 	b := newBench(t)
-	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{"insurance-unpaid/availability", "shop/other"}, Share: 0.43}
+	both := []string{"insurance-unpaid/availability", "shop/other"}
+	b.eng.Rebuild = &counting.RebuildProgress{SLOs: both, Waiting: both, Share: 0.43}
 	require.Contains(t, b.get("/engine").Body.String(), "insurance-unpaid/availability and shop/other, 43%")
 	require.Contains(t, b.get(medcare).Body.String(), "rebuilt from the history: 43%")
 	b = newBench(t) // pages are kept until the next report
-	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{"shop/other"}, Share: 0.43}
+	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{"shop/other"}, Waiting: []string{"shop/other"}, Share: 0.43}
 	require.NotContains(t, b.get(medcare).Body.String(), "rebuilt from")
+	b = newBench(t)
+	b.eng.Rebuild = &counting.RebuildProgress{Waiting: both, Held: both[:1], Failing: "<disk>"}
+	require.Contains(t, b.get(medcare).Body.String(),
+		"the earlier definition, in force until the changed one is counted from the history: waits")
+	page := b.get("/engine").Body.String()
+	require.Contains(t, page, "waiting: insurance-unpaid/availability, shop/other. Earlier definitions in force until then: "+
+		"insurance-unpaid/availability. Failing, tried again each minute: &lt;disk&gt;")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,21 @@ func (k *contract) generations(b *bench) {
 		k.sent(b, forget, `{"service":"shop"}`, status)
 	}
 	k.answer(b, http.MethodGet, list, 503)
+	k.sent(b, api.RebuildPath, `{"all":true}`, 501)
+	b.web.Opt.Rebuild = func(_ context.Context, r counting.RebuildRequest) (counting.RebuildAnswer, error) {
+		return counting.RebuildAnswer{SLOs: append([]string{}, r.SLOs...), Activated: []string{}}, failure
+	}
+	for err, status := range map[error]int{nil: 200, counting.ErrUnknownSLO: 404, counting.ErrNoRebuild: 404,
+		counting.ErrRebuildOff: 409, counting.ErrSpecChanged: 409, errors.New("busy"): 503} {
+		failure = err
+		k.sent(b, api.RebuildPath, `{"slos":["shop/checkout"],"cancel":true}`, status)
+	}
+	for _, body := range []string{`{}`, `{"all":true,"slos":["shop/checkout"]}`, `{"slos":"shop/checkout"}`} {
+		k.sent(b, api.RebuildPath, body, 400)
+	}
+	k.sent(b, api.RebuildPath, `{"all":true}`, 403, "Sec-Fetch-Site", "cross-site")
+	k.sent(b, api.RebuildPath, `{"all":true}`, 415, "Content-Type", "text/plain")
+	k.sent(b, api.RebuildPath, strings.Repeat(" ", site.MaxBody+1), 413)
 
 	// A reload that changed what is counted says how.
 	b.web.Opt.Reload = func(context.Context) error {

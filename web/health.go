@@ -111,6 +111,7 @@ func (w *Web) reload(c *gin.Context) {
 	if s.Change != nil && s.Change != before {
 		answer.Change = s.Change
 	}
+	answer.Rebuild = w.Opt.Brief().Rebuild
 	respond.JSON(c, http.StatusOK, "application/json", answer)
 }
 
@@ -119,5 +120,6 @@ type reloaded struct {
 	Hash   string `json:"hash"`
 	SLOs   int    `json:"slos"`
 
-	Change *counting.SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
+	Change  *counting.SpecChange      `json:"change,omitempty"`  // nil: all SLOs go on with their counts
+	Rebuild *counting.RebuildProgress `json:"rebuild,omitempty"` // nil: nothing is to be rebuilt
 }

@@ -161,7 +161,10 @@ func (s scope) engine(e status.Engine) status.Engine {
 	out.Budgets = only(e.Budgets, func(x *status.BudgetStatus) bool { return s.has(x.Service) })
 	if e.Rebuild != nil {
 		r := *e.Rebuild
-		if r.SLOs = only(r.SLOs, func(id *string) bool { return s.hasSLO(slo.ID(*id)) }); len(r.SLOs) > 0 {
+		has := func(id *string) bool { return s.hasSLO(slo.ID(*id)) }
+		r.SLOs, r.Waiting = append([]string{}, only(r.SLOs, has)...), append([]string{}, only(r.Waiting, has)...)
+		r.Held, r.Failing = append([]string{}, only(r.Held, has)...), ""
+		if len(r.Waiting) > 0 {
 			out.Rebuild = &r
 		}
 	}

@@ -93,7 +93,11 @@ func (c *check) follow(r *replay, rec *wal.Record) error {
 
 // rebuilt notes that the engine went on with counts that the replay does not have: their file is gone with the next
 // checkpoint.
-func (c *check) rebuilt(rec *wal.Record) { c.since = rec.Time + int64(c.longest) }
+func (c *check) rebuilt(rec *wal.Record) {
+	if b, err := record.ParseRebuilt(rec.Payload); err == nil && b.Kind == record.RebuiltTaken {
+		c.since = rec.Time + int64(c.longest)
+	}
+}
 
 // compare compares the states behind a tick.
 func (c *check) compare(r *replay, t *record.Tick, late bool) {

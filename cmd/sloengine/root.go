@@ -67,6 +67,6 @@ var groups = []struct {
 	{"Budgets and reports", []string{"gate", "report", "audit"}},
 	{"Events that wait or were refused", []string{"dlq", "limits"}},
 	{"Operation", []string{"view", "relay", "import", "export", "backup", "restore",
-		"positions", "forget", "redact", "notify"}},
+		"positions", "forget", "rebuild", "redact", "notify"}},
 	{"Brokers", []string{"kafka", "rabbitmq", "outbox"}},
 }

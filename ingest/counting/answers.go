@@ -18,6 +18,9 @@ type SpecChange struct {
 	Started []string    `json:"started"` // from zero
 	Resumed []string    `json:"resumed"` // with counts that were parked
 	Parked  []ParkedSLO `json:"parked"`
+
+	ToRebuild []string `json:"to_rebuild,omitempty"` // those of Started that wait for their counts of the retained log
+	Rebuilt   []string `json:"rebuilt,omitempty"`    // with counts of the retained log
 }
 
 // ParkedSLO is an SLO whose counts were parked.

@@ -2,7 +2,9 @@ package counting
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync/atomic"
 
@@ -60,6 +62,16 @@ func (c *Counts) Stats() *fold.Stats { return c.stats.Load() }
 // Do calls f with the fold at one position of the log, on the goroutine that owns it.
 func (c *Counts) Do(ctx context.Context, f func(*fold.Fold)) error {
 	return c.engine.Do(ctx, func() { f(c.fold) })
+}
+
+// InForce reports whether what a spec counts is in force.
+func (c *Counts) InForce(ctx context.Context, s *Spec) (yes bool) {
+	var cfg fold.Config
+	if json.Unmarshal(s.Encoded, &cfg) != nil {
+		return false
+	}
+	err := c.engine.Do(ctx, func() { yes = reflect.DeepEqual(&cfg, c.fold.Config()) })
+	return yes && err == nil
 }
 
 // Seal calls f with the fold and the number of the last record that it holds. No record is applied meanwhile.

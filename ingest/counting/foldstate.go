@@ -95,7 +95,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		if s.Rebuilds == nil {
 			return nil
 		}
-		return s.Rebuilds.takeOver(&rec, &b, s.Fold)
+		return s.Rebuilds.apply(&rec, &b, s.Fold)
 	case record.TypeTicks: // they say that the engine was up
 		s.Fold.Advance(rec.Time, fold.Tick)
 		return nil

@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/health"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -26,6 +28,9 @@ type RebuildOptions struct {
 	CPU   float64           // share of a core, in (0,1]
 	Every time.Duration     // how often it is looked for what waits; 0: a second
 	Step  func(step string) // called after each step; nil: not called
+
+	Specs   *Specs       // have the definitions that are held; nil: none are
+	Metrics *metrics.Set // nil: one of its own
 }
 
 // The steps of a rebuild after which tests stop.
@@ -43,20 +48,31 @@ type Rebuilder struct {
 	counts *Counts
 	health health.Log
 
+	// Activate puts the definitions that the files have of held SLOs in force, with a record, if still says so. Set it
+	// before Run.
+	Activate func(ctx context.Context, ids []slo.ID, b record.Rebuilt, still func() bool) error
+
 	mu      sync.Mutex
-	now     *RebuildProgress
+	now     RebuildProgress      // of the job; no SLOs: there is none
 	retryAt map[string]time.Time // by service
+	failing string               // the last error; "" after a job that worked
 
 	checkpoint uint64 // position of the newest one at the last look
+
+	done, failed, records *metrics.Counter
 }
 
-// RebuildProgress is that of the SLOs that are being rebuilt.
+// RebuildProgress is how far SLOs are with their counts from the retained log.
 type RebuildProgress struct {
-	SLOs    []string  `json:"slos"`
-	Started time.Time `json:"started"`
-	From    time.Time `json:"from"`  // receive time of the oldest record
-	At      time.Time `json:"at"`    // of the last record that was counted
-	Share   float64   `json:"share"` // of the records that were counted, in [0,1]
+	SLOs    []string  `json:"slos"` // that are being rebuilt
+	Started time.Time `json:"started,omitzero"`
+	From    time.Time `json:"from,omitzero"` // receive time of the oldest record
+	At      time.Time `json:"at,omitzero"`   // of the last record that was counted
+	Share   float64   `json:"share"`         // of the records that were counted, in [0,1]
+
+	Waiting []string `json:"waiting"` // all that have no rebuilt counts yet
+	Held    []string `json:"held"`    // those of them whose earlier definition is in force until then
+	Failing string   `json:"failing,omitempty"`
 }
 
 // NewRebuilder makes one that does nothing until it runs.
@@ -64,17 +80,74 @@ func NewRebuilder(r *Rebuilds, o RebuildOptions, counts *Counts) *Rebuilder {
 	if o.Step == nil {
 		o.Step = func(string) {}
 	}
-	o.Every = cmp.Or(o.Every, rebuildEvery)
-	return &Rebuilder{Rebuilds: r, o: o, counts: counts, retryAt: map[string]time.Time{},
+	o.Every, o.Metrics = cmp.Or(o.Every, rebuildEvery), cmp.Or(o.Metrics, metrics.NewSet())
+	out := &Rebuilder{Rebuilds: r, o: o, counts: counts, retryAt: map[string]time.Time{},
 		health: health.Log{Logger: counts.log, Broken: "rebuilding counts from the retained log failed, retrying",
 			Works: "rebuilding counts from the retained log succeeds again"}}
+	out.done, out.failed = metric.Rebuilds.Counter(o.Metrics, "done"), metric.Rebuilds.Counter(o.Metrics, "failed")
+	out.records = metric.RebuildRecords.Counter(o.Metrics)
+	out.measure(o.Metrics)
+	return out
 }
 
-// Progress is that of the rebuild at work; nil: there is none.
+// measure defines the gauges.
+func (r *Rebuilder) measure(set *metrics.Set) {
+	metric.RebuildSLOs.Read(set, func() float64 {
+		p := r.Progress()
+		if p == nil {
+			return 0
+		}
+		return float64(len(p.Waiting) - len(p.SLOs))
+	}, "waiting")
+	metric.RebuildSLOs.Read(set, func() float64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return float64(len(r.now.SLOs))
+	}, "running")
+}
+
+// Progress is that of the SLOs that are to be rebuilt; nil: there are none.
 func (r *Rebuilder) Progress() *RebuildProgress {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now
+	p := r.now
+	p.Failing = r.failing
+	r.mu.Unlock()
+	var ids []string
+	for _, w := range r.waiting() {
+		ids = append(ids, w.Indicator)
+	}
+	p.Held = []string{}
+	if s := r.inForce(); s != nil {
+		p.Held = texts(s.Held)
+	}
+	p.Waiting = sloIDs(slices.Concat(ids, p.Held))
+	if len(p.Waiting) == 0 {
+		return nil
+	}
+	p.SLOs = append([]string{}, p.SLOs...)
+	return &p
+}
+
+// inForce is the spec in force; nil: unknown.
+func (r *Rebuilder) inForce() *Spec {
+	if r.o.Specs == nil {
+		return nil
+	}
+	return r.o.Specs.InForce()
+}
+
+// waiting are the definitions that wait and have a past.
+func (r *Rebuilder) waiting() []WaitingSLO {
+	if r.o.Off || r.counts.engine.History().Bounds().Age == 0 {
+		return nil
+	}
+	oldest := r.counts.engine.Log().FirstSeq()
+	if st := r.counts.engine.History().Stats(); st.Files > 0 {
+		oldest = st.First
+	}
+	r.Rebuilds.mu.Lock()
+	defer r.Rebuilds.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.state.Waiting), func(w WaitingSLO) bool { return w.Seq <= oldest })
 }
 
 const (
@@ -83,8 +156,8 @@ const (
 	rebuildSlice = 5 * time.Millisecond // of work between rests
 )
 
-// errOtherConfig means that the definitions that are being rebuilt are not in force any more.
-var errOtherConfig = errors.New("the definition changed")
+// ErrNotWanted means that the definitions that are being rebuilt are not wanted any more.
+var ErrNotWanted = errors.New("the definition changed, or the rebuild was canceled")
 
 // Run rebuilds what waits, until ctx ends.
 func (r *Rebuilder) Run(ctx context.Context) error {
@@ -94,7 +167,7 @@ func (r *Rebuilder) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.o.Every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if err := r.once(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOtherConfig) {
+		if err := r.once(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotWanted) {
 			r.health.Note(err)
 		}
 		if err := r.tidy(); err != nil {
@@ -126,75 +199,64 @@ func (r *Rebuilder) tidy() error {
 
 // once rebuilds the SLOs of one service, if some wait.
 func (r *Rebuilder) once(ctx context.Context) error {
-	if r.o.Off || r.counts.engine.History().Bounds().Age == 0 {
-		return nil
-	}
-	cfg, ids, err := r.choose(ctx)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	lone, err := fold.NewLone(cfg, ids)
-	if err != nil {
+	j, err := r.choose(ctx)
+	if err != nil || j == nil {
 		return err
 	}
 	began := time.Now()
-	err = r.rebuild(ctx, cfg, lone, ids)
 	r.mu.Lock()
-	r.now = nil
-	if err != nil && !errors.Is(err, errOtherConfig) {
-		r.retryAt[lone.Service()] = time.Now().Add(rebuildRetry)
+	r.now = RebuildProgress{SLOs: sloIDs(slices.Concat(j.ids, texts(j.held))), Started: began.UTC()}
+	r.mu.Unlock()
+	err = r.run(ctx, j)
+	r.mu.Lock()
+	r.now = RebuildProgress{}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotWanted) {
+		r.retryAt[j.service] = time.Now().Add(rebuildRetry)
+		r.failing = err.Error()
+		r.failed.Add(len(sloIDs(j.ids)))
 	}
 	r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.health.Note(nil)
-		r.counts.log.Info("SLOs have the counts of the retained log", "slos", nameList(sloIDs(ids)), "seconds",
+		r.recovered()
+		r.done.Add(len(sloIDs(j.ids)))
+		r.counts.log.Info("SLOs have the counts of the retained log", "slos", nameList(sloIDs(j.ids)), "seconds",
 			time.Since(began).Seconds())
-	case errors.Is(err, errOtherConfig):
-		r.counts.log.Info("rebuild canceled, the definition changed", "slos", nameList(sloIDs(ids)))
+	case errors.Is(err, ErrNotWanted):
+		r.counts.log.Info("rebuild canceled", "cause", err.Error(), "slos", nameList(sloIDs(j.ids)))
 	}
 	return err
 }
 
-// choose picks the indicators of one service that wait and have a past.
-func (r *Rebuilder) choose(ctx context.Context) (cfg *fold.Config, ids []string, err error) {
-	r.Rebuilds.mu.Lock()
-	waiting := slices.Clone(r.state.Waiting)
-	r.Rebuilds.mu.Unlock()
-	if len(waiting) == 0 {
-		return nil, nil, nil
+// recovered notes that nothing fails any more.
+func (r *Rebuilder) recovered() {
+	r.health.Note(nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing = ""
+}
+
+func (r *Rebuilder) run(ctx context.Context, j *job) error {
+	if len(j.ids) == 0 { // their counts are parked, and need no past
+		return r.Activate(ctx, j.held, record.Rebuilt{Kind: record.RebuiltCanceled, Indicators: texts(j.held)},
+			func() bool { return r.same(j, nil) })
 	}
-	oldest := r.counts.engine.Log().FirstSeq()
-	if st := r.counts.engine.History().Stats(); st.Files > 0 {
-		oldest = st.First
+	lone, err := fold.NewLone(j.cfg, j.ids)
+	if err != nil {
+		return err
 	}
-	if err := r.counts.engine.Do(ctx, func() { cfg = r.counts.fold.Config() }); err != nil {
-		return nil, nil, err
-	}
-	service := ""
-	for _, w := range waiting {
-		of := slo.ID(w.Indicator).Service()
-		r.mu.Lock()
-		wait := time.Now().Before(r.retryAt[of])
-		r.mu.Unlock()
-		if w.Seq <= oldest || wait || service != "" && of != service {
-			continue
-		}
-		service = of
-		ids = append(ids, w.Indicator)
-	}
-	return cfg, ids, nil
+	return r.rebuild(ctx, j, lone)
 }
 
 // rebuild reads the log from its oldest record to its end, and lets the counts take over.
-func (r *Rebuilder) rebuild(ctx context.Context, cfg *fold.Config, lone *fold.Lone, ids []string) (err error) {
+func (r *Rebuilder) rebuild(ctx context.Context, j *job, lone *fold.Lone) (err error) {
 	l := newLoneFold(lone, 0)
 	reader, err := r.source.NewReader(retained.Query{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	first, err := r.read(ctx, l, reader, cfg, ids)
+	first, err := r.read(ctx, l, reader, j)
 	if err != nil {
 		return err
 	}
@@ -202,21 +264,24 @@ func (r *Rebuilder) rebuild(ctx context.Context, cfg *fold.Config, lone *fold.Lo
 	// From here on the log stays, and a last look at it keeps the work at the takeover small.
 	r.keep(l.next)
 	defer r.keep(0)
-	if _, err := r.read(ctx, l, reader, cfg, ids); err != nil {
+	if _, err := r.read(ctx, l, reader, j); err != nil {
 		return err
 	}
 	b, err := r.write(l, first)
 	if err != nil {
 		return err
 	}
-	b.Indicators = ids
+	b.Indicators = j.ids
 	r.o.Step(StepRebuildWritten)
 	r.Rebuilds.mu.Lock()
 	r.files[b.File], r.ready = true, &readyCounts{b.File, l}
 	r.Rebuilds.mu.Unlock()
-	err = r.takeOverBy(ctx, &b, cfg)
+	err = r.takeOverBy(ctx, &b, j)
 	r.Rebuilds.mu.Lock()
 	r.ready = nil
+	if errors.Is(err, engine.ErrStopping) || ctx.Err() != nil {
+		delete(r.files, b.File) // the record may be in the log: the next start knows, and must have the file
+	}
 	r.Rebuilds.mu.Unlock()
 	if err != nil {
 		return err
@@ -225,22 +290,11 @@ func (r *Rebuilder) rebuild(ctx context.Context, cfg *fold.Config, lone *fold.Lo
 	return nil
 }
 
-// takeOverBy writes the record of the takeover, unless another configuration is in force by now. While the engine
-// cannot write, it tries again: the work is done.
-func (r *Rebuilder) takeOverBy(ctx context.Context, b *record.Rebuilt, cfg *fold.Config) error {
-	eng := r.counts.engine
+// takeOverBy writes the record of the takeover, unless another configuration is in force or wanted by now. While the
+// engine cannot write, it tries again: the work is done.
+func (r *Rebuilder) takeOverBy(ctx context.Context, b *record.Rebuilt, j *job) error {
 	for {
-		var basis uint64
-		same := false
-		err := eng.Do(ctx, func() {
-			basis, same = eng.Position(), sameIndicators(cfg, r.counts.fold.Config(), b.Indicators)
-		})
-		if err == nil && !same {
-			return errOtherConfig
-		}
-		if err == nil {
-			err = eng.TakeOver(ctx, *b, basis)
-		}
+		err := r.takeOverOnce(ctx, b, j)
 		var busy *engine.UnavailableError
 		if !errors.As(err, &busy) && !errors.Is(err, engine.ErrConfigChanged) {
 			return err
@@ -251,30 +305,32 @@ func (r *Rebuilder) takeOverBy(ctx context.Context, b *record.Rebuilt, cfg *fold
 	}
 }
 
+func (r *Rebuilder) takeOverOnce(ctx context.Context, b *record.Rebuilt, j *job) error {
+	if j.wanted != nil {
+		return r.Activate(ctx, j.held, *b, func() bool { return r.same(j, nil) })
+	}
+	eng := r.counts.engine
+	var basis uint64
+	same := false
+	if err := eng.Do(ctx, func() { basis, same = eng.Position(), r.same(j, r.counts.fold.Config()) }); err != nil {
+		return err
+	}
+	if !same {
+		return ErrNotWanted
+	}
+	return eng.TakeOver(ctx, *b, nil, basis)
+}
+
 func (r *Rebuilder) keep(from uint64) {
 	r.Rebuilds.mu.Lock()
 	defer r.Rebuilds.mu.Unlock()
 	r.from = from
 }
 
-// sameIndicators reports whether two configurations count the same for some indicators, and as long.
-func sameIndicators(a, b *fold.Config, ids []string) bool {
-	of := func(c *fold.Config, id string) *fold.Indicator {
-		for i := range c.Indicators {
-			if c.Indicators[i].ID == id {
-				return &c.Indicators[i]
-			}
-		}
-		return nil
-	}
-	other := func(id string) bool { return !reflect.DeepEqual(of(a, id), of(b, id)) }
-	return a == b || !slices.ContainsFunc(ids, other)
-}
-
 // read counts records up to the end of the log, and returns the first of them.
-func (r *Rebuilder) read(ctx context.Context, l *loneFold, reader *retained.Reader, cfg *fold.Config,
-	ids []string) (first uint64, err error) {
-	progress := RebuildProgress{SLOs: sloIDs(ids), Started: time.Now().UTC()}
+func (r *Rebuilder) read(ctx context.Context, l *loneFold, reader *retained.Reader, j *job) (first uint64,
+	err error) {
+	progress := RebuildProgress{SLOs: sloIDs(j.ids), Started: time.Now().UTC()}
 	var rec wal.Record
 	var noted time.Time
 	for began := time.Now(); ; {
@@ -295,13 +351,14 @@ func (r *Rebuilder) read(ctx context.Context, l *loneFold, reader *retained.Read
 			}
 		}
 		l.apply(&rec)
+		r.records.Inc()
 		worked := time.Since(began)
 		if worked < rebuildSlice {
 			continue
 		}
 		if time.Since(noted) > rebuildEvery {
 			noted = time.Now()
-			if err := r.note(ctx, &progress, &rec, first, cfg, ids); err != nil {
+			if err := r.note(ctx, &progress, &rec, first, j); err != nil {
 				return 0, err
 			}
 		}
@@ -318,22 +375,21 @@ func (o *RebuildOptions) rest(worked time.Duration) time.Duration {
 }
 
 // note publishes the progress, and fails if the definitions are no longer in force.
-func (r *Rebuilder) note(ctx context.Context, p *RebuildProgress, rec *wal.Record, first uint64, cfg *fold.Config,
-	ids []string) error {
+func (r *Rebuilder) note(ctx context.Context, p *RebuildProgress, rec *wal.Record, first uint64, j *job) error {
 	same := true
-	err := r.counts.engine.Do(ctx, func() { same = sameIndicators(cfg, r.counts.fold.Config(), ids) })
+	err := r.counts.engine.Do(ctx, func() { same = r.same(j, r.counts.fold.Config()) })
 	if err != nil {
 		return err
 	}
 	if !same {
-		return errOtherConfig
+		return ErrNotWanted
 	}
 	now := *p
 	now.At = time.Unix(0, rec.Time).UTC()
 	now.Share = float64(rec.Seq-first) / float64(max(1, r.counts.engine.Position()-first))
 	now.Share = min(now.Share, 1)
 	r.mu.Lock()
-	r.now = &now
+	r.now = now
 	r.mu.Unlock()
 	return nil
 }

@@ -54,6 +54,7 @@ type readyCounts struct {
 // rebuildState follows from the log alone.
 type rebuildState struct {
 	Version  uint64          `json:"version"` // record of the last change
+	Spec     string          `json:"spec"`    // in force, whole; "" if the log lacks it
 	Services []serviceChange `json:"services"`
 	Waiting  []WaitingSLO    `json:"waiting"`
 	Done     []RebuiltCounts `json:"done"`
@@ -123,6 +124,9 @@ func (r *Rebuilds) configured(rec *wal.Record, before *fold.Config, f *fold.Fold
 	if r.noteServices(rec.Seq, cfg) {
 		r.state.Version = rec.Seq
 	}
+	if text, err := SpecOf(rec.Payload); err == nil && text != r.state.Spec {
+		r.state.Spec, r.state.Version = text, rec.Seq
+	}
 	has := func(id string) bool {
 		return slices.ContainsFunc(cfg.Indicators, func(i fold.Indicator) bool { return i.ID == id })
 	}
@@ -170,6 +174,27 @@ func (r *Rebuilds) servicesAt(seq uint64) *fold.Config {
 		}
 	}
 	return cfg
+}
+
+// apply applies a record on rebuilt counts.
+func (r *Rebuilds) apply(rec *wal.Record, b *record.Rebuilt, f *fold.Fold) error {
+	if b.Kind == record.RebuiltTaken {
+		return r.takeOver(rec, b, f)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.state
+	s.Version = rec.Seq
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(w WaitingSLO) bool { return slices.Contains(b.Indicators, w.Indicator) })
+	if b.Kind == record.RebuiltCanceled || f.Config() == nil {
+		return nil
+	}
+	for i := range f.Config().Indicators {
+		if id := f.Config().Indicators[i].ID; slices.Contains(b.Indicators, id) {
+			s.Waiting = append(s.Waiting, WaitingSLO{id, rec.Seq, time.Unix(0, rec.Time).UTC()})
+		}
+	}
+	return nil
 }
 
 // takeOver replaces counts by rebuilt ones.

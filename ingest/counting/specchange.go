@@ -16,20 +16,22 @@ import (
 type Changes struct {
 	parking *Parking
 	specs   *Specs
+	rebuild *Rebuilder
 	log     *slog.Logger
 	last    atomic.Pointer[SpecChange] // nil before the first
 }
 
 // NewChanges knows no change before the first Note.
-func NewChanges(p *Parking, s *Specs, log *slog.Logger) *Changes {
-	return &Changes{parking: p, specs: s, log: log}
+func NewChanges(p *Parking, s *Specs, r *Rebuilder, log *slog.Logger) *Changes {
+	return &Changes{parking: p, specs: s, rebuild: r, log: log}
 }
 
 // Last is the last change of the spec that changed counts; nil before the first.
 func (s *Changes) Last() *SpecChange { return s.last.Load() }
 
-// Note records the last change. It does nothing if the change leaves the counts as they are.
-func (s *Changes) Note(ctx context.Context) error {
+// Note records the last change. It does nothing if the change leaves the counts as they are. Indicators that are
+// rebuilt have taken over their counts of the retained log.
+func (s *Changes) Note(ctx context.Context, rebuilt []string) error {
 	var change fold.Change
 	var at time.Time
 	p := s.parking
@@ -45,6 +47,15 @@ func (s *Changes) Note(ctx context.Context) error {
 		return nil
 	}
 	c := DescribeChange(change, all, at)
+	c.Rebuilt = sloIDs(rebuilt)
+	c.Started = slices.DeleteFunc(c.Started, func(id string) bool { return slices.Contains(rebuilt, id) })
+	if p := s.rebuild.Progress(); p != nil {
+		for _, id := range c.Started {
+			if slices.Contains(p.Waiting, id) {
+				c.ToRebuild = append(c.ToRebuild, id)
+			}
+		}
+	}
 	s.last.Store(c)
 	if len(c.Started) == 0 || len(change.Started) < len(all) {
 		s.logChange(c)
@@ -55,8 +66,13 @@ func (s *Changes) Note(ctx context.Context) error {
 }
 
 func (s *Changes) logChange(c *SpecChange) {
-	if len(c.Started) > 0 {
-		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
+	if zero := slices.DeleteFunc(slices.Clone(c.Started), func(id string) bool {
+		return slices.Contains(c.ToRebuild, id)
+	}); len(zero) > 0 {
+		s.log.Warn("SLOs start from zero", "slos", nameList(zero))
+	}
+	if len(c.ToRebuild) > 0 {
+		s.log.Info("SLOs start from zero, until they are rebuilt from the retained log", "slos", nameList(c.ToRebuild))
 	}
 	if len(c.Resumed) > 0 {
 		s.log.Info("SLOs resume their parked counts", "slos", nameList(c.Resumed))

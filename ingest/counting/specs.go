@@ -30,7 +30,14 @@ type Spec struct {
 	whole   fold.Whole
 	config  *fold.Config
 	Loaded  time.Time
-	Hash    string // of all that the files say
+	Hash    string // of all that it says
+
+	// Wanted is what the files say, if earlier definitions of some SLOs are in force until theirs have their counts: those
+	// in Held. Else it is nil.
+	Wanted *Spec
+	Held   []slo.ID
+
+	admitted *fold.Config // the indicators for which events are stored: those of Wanted, too
 }
 
 // Specs holds the active spec.
@@ -63,6 +70,10 @@ func (s *Specs) Read() (*Spec, error) {
 	if problems.Err() != nil {
 		return nil, &spec.InvalidError{Problems: problems}
 	}
+	return compileSpec(sp)
+}
+
+func compileSpec(sp *spec.Spec) (*Spec, error) {
 	in := Inputs(sp)
 	cfg, err := evaluator.Compile(in)
 	if err != nil {
@@ -80,8 +91,8 @@ func (s *Specs) Read() (*Spec, error) {
 	sum := sha256.Sum256(text) // of the whole spec, and not only of the counted parts
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
-		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, config: cfg, Loaded: time.Now(),
-		Hash: hex.EncodeToString(sum[:6]),
+		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, config: cfg, admitted: cfg,
+		Loaded: time.Now(), Hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -97,12 +108,14 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 }
 
 // TellsApart says by what events with two values of an attribute count differently, "" if they do not.
-func (s *Spec) TellsApart(attribute, a, b string) string { return s.config.TellsApart(attribute, a, b) }
+func (s *Spec) TellsApart(attribute, a, b string) string {
+	return s.admitted.TellsApart(attribute, a, b)
+}
 
 // Counted are the attributes by which events of some service count differently.
 func (s *Spec) Counted() (names []string) {
-	for i := range s.config.Services {
-		attrs, _ := s.config.MergeBy(s.config.Services[i].Name)
+	for i := range s.admitted.Services {
+		attrs, _ := s.admitted.MergeBy(s.admitted.Services[i].Name)
 		names = append(names, attrs...)
 	}
 	slices.Sort(names)
@@ -169,11 +182,14 @@ func (s *Specs) MergeBy(service []byte) ([]string, time.Duration) {
 
 // Thresholds are the durations that the SLOs of a service compare those of events of a type with.
 func (s *Specs) Thresholds(service, typ string) []time.Duration {
-	return s.InForce().config.Thresholds(service, typ)
+	return s.InForce().admitted.Thresholds(service, typ)
 }
 
 // Whole reports whether an event over its rate limit must be neither sampled nor merged.
-func (s *Specs) Whole(v *event.View) bool { return s.InForce().whole.Has(v) }
+func (s *Specs) Whole(v *event.View) bool {
+	now := s.InForce()
+	return now.whole.Has(v) || now.Wanted != nil && now.Wanted.whole.Has(v)
+}
 
 // catalog is the catalogue against which the decoder checks events.
 func catalog(services []fold.Service) event.Catalog {

@@ -35,6 +35,8 @@ type committer struct {
 	ids   *dedup.Table
 	clock *record.Clock
 
+	config []byte // of the start records; nil: none
+
 	// The saver asks here for the new ids of the table. It is answered between two groups, when all ids in the table
 	// belong to durable records.
 	captures chan chan *dedup.Capture

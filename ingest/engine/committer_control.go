@@ -52,8 +52,8 @@ func (c *committer) open(at int64) (err error) {
 	}
 	c.e.opt.CrashPoint(CrashBeforeStartRecords)
 	records := []wal.Pending{{Time: at, Type: record.TypeHeartbeat, Payload: []byte{byte(record.BeatStart)}}}
-	if c.e.opt.Config != nil {
-		records = append(records, wal.Pending{Time: at, Type: record.TypeConfig, Payload: c.e.opt.Config})
+	if c.config != nil {
+		records = append(records, wal.Pending{Time: at, Type: record.TypeConfig, Payload: c.config})
 	}
 	// The configuration is the last of the start records, so its number is that of the last one. Without a
 	// configuration it is that of the heartbeat, which is as good a bound for Forget.

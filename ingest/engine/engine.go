@@ -242,6 +242,9 @@ func closing(err *error, c interface{ Close() error }, what string) {
 // and the first error is returned.
 func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, saver *saver) error {
 	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *dedup.Capture)}
+	if e.opt.Config != nil {
+		c.config = e.opt.Config()
+	}
 	saver.committer = c
 	stopCommitter, stopReader, stopRest := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	failed := make(chan error, 5) // one from each goroutine at most

@@ -410,7 +410,7 @@ func TestDoGivenUp(t *testing.T) {
 func TestConfig(t *testing.T) {
 	fs := fsystest.New()
 	opt := testOptions(fs)
-	opt.Config = []byte("one")
+	opt.Config = func() []byte { return []byte("one") }
 	r := start(t, opt)
 	require.NoError(t, r.Do(context.Background(), func() { require.Equal(t, "one", r.state.config) }))
 	require.NoError(t, r.SetConfig(context.Background(), []byte("two")))

@@ -98,7 +98,7 @@ func TestDiskFullAtStart(t *testing.T) {
 		opt := guardedOptions(nil)
 		disk := twoCheckpoints(t, testOptions(nil))
 		opt.FS = disk
-		opt.Config = []byte("later")
+		opt.Config = func() []byte { return []byte("later") }
 		disk.SetFree(0)
 		disk.FailAlways(fsystest.OpWrite, syscall.ENOSPC)
 		disk.FailAlways(fsystest.OpPreallocate, syscall.ENOSPC)

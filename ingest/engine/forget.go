@@ -27,21 +27,23 @@ func (e *Engine) Position() uint64 { return e.folded.Load() }
 //
 // An error of the wait for the fold says nothing about the record, which is durable by then.
 func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) error {
-	return e.onBasis(ctx, record.TypeForget, f.Append(nil), basis)
+	return e.onBasis(ctx, e.queue.request(record.TypeForget), f.Append(nil), basis)
 }
 
-// TakeOver writes a record by which rebuilt counts replace others, and returns when the State has applied it,
-// or with the reason why it did not. basis is the Position at which it was looked for what is counted. If a
-// configuration followed it, the error is ErrConfigChanged, and there is no record.
-func (e *Engine) TakeOver(ctx context.Context, r record.Rebuilt, basis uint64) error {
-	return e.onBasis(ctx, record.TypeRebuilt, r.Append(nil), basis)
+// TakeOver writes a record on rebuilt counts, and returns when the State has applied it, or with the reason why it did
+// not. config, if any, is a configuration that takes effect with it: both are durable, or neither is. basis is the
+// Position at which it was looked for what is counted. If a configuration followed it, the error is ErrConfigChanged,
+// and there is no record.
+func (e *Engine) TakeOver(ctx context.Context, r record.Rebuilt, config []byte, basis uint64) error {
+	q := e.queue.request(record.TypeRebuilt)
+	q.config = config
+	return e.onBasis(ctx, q, r.Append(nil), basis)
 }
 
 // onBasis writes a record unless a configuration followed its basis.
-func (e *Engine) onBasis(ctx context.Context, kind byte, payload []byte, basis uint64) error {
-	r := e.queue.request(kind)
+func (e *Engine) onBasis(ctx context.Context, r *request, payload []byte, basis uint64) error {
 	r.payload, r.basis = payload, basis
-	r.bytes = int64(len(r.payload)) + requestOverhead
+	r.bytes = int64(len(r.payload)+len(r.config)) + requestOverhead
 	result, err := e.wait(ctx, r)
 	if err != nil {
 		return err
@@ -101,11 +103,14 @@ func (c *committer) forgetLast() {
 func (c *committer) admitOnBasis(r *request, at int64) {
 	stale := r.basis < c.configured
 	for _, other := range c.group {
-		stale = stale || other.kind == record.TypeConfig
+		stale = stale || other.kind == record.TypeConfig || other != r && other.config != nil
 	}
 	if stale {
 		r.err = ErrConfigChanged
 		return
+	}
+	if r.config != nil {
+		c.add(r, at, record.TypeConfig, r.config)
 	}
 	c.add(r, at, r.kind, r.payload)
 }
@@ -115,7 +120,7 @@ func (c *committer) admitOnBasis(r *request, at int64) {
 func (c *committer) noteWritten(r *request) {
 	switch {
 	case r.wrote == 0:
-	case r.kind == record.TypeConfig:
+	case r.kind == record.TypeConfig, r.config != nil:
 		c.configured = r.result.Seq
 	case r.kind == record.TypeForget:
 		f, err := record.ParseForget(r.payload)

@@ -128,7 +128,7 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 // a later configuration.
 func TestForgetNeedsTheConfigOfItsBasis(t *testing.T) {
 	opt := testOptions(fsystest.New())
-	opt.Config = []byte("first")
+	opt.Config = func() []byte { return []byte("first") }
 	r := start(t, opt)
 	r.commit("a")
 	basis := r.Position()

@@ -29,9 +29,9 @@ type Options struct {
 	Dir   string  // the data folder, created if missing; required
 	State State   // required, and empty
 
-	// Config is written to the log at every start, before the first event is accepted. nil writes no
-	// configuration.
-	Config []byte
+	// Config is written to the log at every start, before the first event is accepted. It is called once the State holds
+	// the log, by the goroutine that owns the State. nil writes no configuration.
+	Config func() []byte
 
 	Metrics *Metrics         // one of its own
 	Logger  *slog.Logger     // slog.Default

@@ -27,6 +27,7 @@ type request struct {
 	delivered bool     // of a replay: the sinks have the events
 	payload   []byte   // any other; of a batch: a record of dropped events that belongs to it
 	basis     uint64   // of Engine.Forget and Engine.TakeOver
+	config    []byte   // of Engine.TakeOver: a configuration in front of its record; nil: none
 	bytes     int64    // counted against the queue's limit
 
 	deadline time.Time // of its sender; zero: none
@@ -69,7 +70,7 @@ func (q *queue) request(kind byte) *request {
 // It clears references to memory of the sender, so that the pool does not keep batches alive.
 func (q *queue) release(r *request) {
 	r.batch, r.tickets, r.todo, r.position, r.replay, r.delivered = nil, nil, nil, nil, nil, false
-	r.payload, r.result, r.err = nil, Result{}, nil
+	r.payload, r.config, r.result, r.err = nil, nil, Result{}, nil
 	r.deadline, r.deferred = time.Time{}, false
 	q.pool.Put(r)
 }

@@ -164,7 +164,7 @@ func TestParseForget(t *testing.T) {
 }
 
 func TestParseRebuilt(t *testing.T) {
-	want := Rebuilt{Indicators: []string{"shop/a", "shop/a#bands:gold"}, First: 7, Next: 1 << 40, File: "x.counts"}
+	want := Rebuilt{Kind: RebuiltCanceled, Indicators: []string{"shop/a", "shop/a#bands:gold"}, First: 7, Next: 1 << 40, File: "x.counts"}
 	want.Hash[31] = 1
 	payload := want.Append(nil)
 	got, err := ParseRebuilt(payload)
@@ -175,6 +175,9 @@ func TestParseRebuilt(t *testing.T) {
 		require.Error(t, err, n)
 	}
 	_, err = ParseRebuilt(append(payload, 0))
+	require.Error(t, err)
+	payload[0] = byte(rebuiltKinds)
+	_, err = ParseRebuilt(payload)
 	require.Error(t, err)
 }
 

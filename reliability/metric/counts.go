@@ -103,6 +103,14 @@ var (
 	FoldParkedEvicted = foldPart.Counter("sloengine_fold_parked_evicted_total", "generations",
 		"Parked generations evicted since the process started: expired, over the budget `parked.memory`, or forgotten on "+
 			"request.", OneOf("reason", "expired budget forgotten"))
+	RebuildSLOs = foldPart.Gauge("sloengine_rebuild_slos", "SLOs",
+		"SLOs that have no counts of the retained log yet, although they are to be rebuilt from it.",
+		OneOf("state", "waiting running"))
+	Rebuilds = foldPart.Counter("sloengine_rebuilds_total", "SLOs",
+		"SLOs that were rebuilt from the retained log, or failed to be, since the process started. Failures are tried again.",
+		OneOf("result", "done failed"))
+	RebuildRecords = foldPart.Counter("sloengine_rebuild_records_total", "records",
+		"Records of the log that rebuilds have read since the process started.")
 	FoldLagRecords = foldPart.Gauge("sloengine_fold_lag_records", "records",
 		"Durable records that are not counted yet.")
 )

@@ -23,7 +23,7 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// Handler serves the read API, its OpenAPI document, and the request to forget counts.
+// Handler serves the read API, its OpenAPI document, and the requests to forget and to rebuild counts.
 type Handler struct {
 	*site.Site
 	openapi     []byte
@@ -65,6 +65,7 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays)
 	get("/openapi.json", api.apiDocument)
 	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
+	r.POST(RebuildPath, site.Secure, operate, api.apiRebuild)
 }
 
 // Bounds of the parameter limit.

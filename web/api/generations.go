@@ -83,6 +83,49 @@ func (api *Handler) apiSeen(c *gin.Context) {
 	ofSenders(c, api.Opt.Seen, func(items []status.SeenService) any { return SeenList{items} })
 }
 
+// RebuildPath is the path of the request to rebuild counts from the retained log, or not to.
+const RebuildPath = "/api/v1/rebuild"
+
+func (api *Handler) apiRebuild(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if api.Opt.Rebuild == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine cannot rebuild counts.", nil)
+		return
+	}
+	body, ok := api.JSONBody(c)
+	if !ok {
+		return
+	}
+	var r counting.RebuildRequest
+	err := site.ReadObject(body, site.Fields{
+		"slos":   site.Value(&r.SLOs, "a list of SLOs, such as shop/checkout"),
+		"all":    site.Bool(&r.All),
+		"cancel": site.Bool(&r.Cancel),
+	})
+	if err == nil && r.All == (len(r.SLOs) > 0) {
+		err = errors.New("want either slos or all")
+	}
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
+	defer cancel()
+	done, err := api.Opt.Rebuild(ctx, r)
+	api.Opt.Audit(c, "rebuild", fmt.Sprintf("cancel=%t slos=%q activated=%q", r.Cancel, done.SLOs, done.Activated), err)
+	switch {
+	case errors.Is(err, counting.ErrUnknownSLO), errors.Is(err, counting.ErrNoRebuild):
+		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
+	case errors.Is(err, counting.ErrRebuildOff), errors.Is(err, counting.ErrNotWanted),
+		errors.Is(err, counting.ErrSpecChanged):
+		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
+	case err != nil:
+		respond.Problem(c, http.StatusServiceUnavailable, "The request may or may not have an effect: "+err.Error()+".", nil)
+	default:
+		respond.JSON(c, http.StatusOK, "application/json", done)
+	}
+}
+
 func (api *Handler) apiForget(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if api.Opt.Forget == nil {

@@ -28,6 +28,7 @@ var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
 	v1.Events{}, v1.LedgerAnswer{},
 	engineJSON{}, generationList{}, RejectList{}, SeenList{}, counting.ForgetRequest{}, counting.Forgotten{},
+	counting.RebuildRequest{}, counting.RebuildAnswer{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
 	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{}, public.Preview{},

@@ -139,6 +139,8 @@ type Work struct {
 	// as of a moment ago, oldest first; nil: the page has none
 	Parked func() []fold.Generation
 	Forget func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
+	// asks for counts from the retained log; nil: 501
+	Rebuild func(ctx context.Context, r counting.RebuildRequest) (counting.RebuildAnswer, error)
 	// of services that send spans; may be nil
 	Spans func() []status.KeptAttributes
 }

@@ -285,11 +285,23 @@ func sentBy(by state.SentBy, now time.Time) string {
 	return fmt.Sprintf("%s (%s, since %s).", who, format.Safe(by.Why, format.MaxText), format.NewStamp(by.Since, now).Text)
 }
 
+// rebuildNote says how far an SLO is with its counts from the history, and which definition is in force until then.
+func rebuildNote(far string, held bool) string {
+	if held {
+		return "the earlier definition, in force until the changed one is counted from the history: " + far
+	}
+	return "rebuilt from the history: " + far
+}
+
 func (ui *Handler) facts(r *sla.SLOReport, v *site.View) []site.Fact {
 	s, ind, now := r.SLO, r.SLO.Indicator, v.Now
 	generation := fmt.Sprintf("generation %d", r.Generation)
-	if p := v.Eng.Rebuild; p != nil && slices.Contains(p.SLOs, string(s.ID)) {
-		generation += ", rebuilt from the history: " + format.Percent(p.Share, 0)
+	if p := v.Eng.Rebuild; p != nil && slices.Contains(p.Waiting, string(s.ID)) {
+		far := "waits"
+		if slices.Contains(p.SLOs, string(s.ID)) {
+			far = format.Percent(p.Share, 0)
+		}
+		generation += ", " + rebuildNote(far, slices.Contains(p.Held, string(s.ID)))
 	}
 	fs := []site.Fact{
 		{Name: "Period", Value: format.Span(r.Period)},

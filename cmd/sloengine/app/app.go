@@ -166,9 +166,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	s.specs.Publish(set)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	noteUnknown(&s.config, s.first.Spec, opt.Log)
-	if err := p.annotations.InForce(s.first.Hash); err != nil {
-		opt.Log.Error("spec in force is not noted, so its next change is not annotated", "err", err)
-	}
+	p.evaluation.rebuilds.Activate = a.reloader.activate
 	return a, nil
 }
 

@@ -39,9 +39,10 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 	e := &evaluation{traffic: history.NewTrafficLog(), log: b.Log}
 	e.counts = counting.NewCounts(s.fold, s.engine, b.set, b.Log)
 	e.parking = counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, e.counts, b.set)
-	e.changes = counting.NewChanges(e.parking, b.specs, b.Log)
-	e.rebuilds = counting.NewRebuilder(s.rebuilds, counting.RebuildOptions{Off: c.Rebuild.Off, CPU: c.Rebuild.V.CPU},
-		e.counts)
+	e.rebuilds = counting.NewRebuilder(s.rebuilds, counting.RebuildOptions{Off: c.Rebuild.Off, CPU: c.Rebuild.V.CPU,
+		Specs: b.specs, Metrics: b.set}, e.counts)
+	s.rebuilder = e.rebuilds
+	e.changes = counting.NewChanges(e.parking, b.specs, e.rebuilds, b.Log)
 	file := filepath.Join(b.DataDir, ForecastsFile)
 	outlooks, complete, observe, err := newOutlooks(c, e.counts.Read, file, b.set, b.Log)
 	if err != nil {
@@ -75,14 +76,6 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
 	return e, nil
-}
-
-// run ticks. Half-counted numbers are wrong numbers, so recovery must be over.
-func (e *evaluation) run(ctx context.Context) error {
-	if err := e.changes.Note(ctx); err != nil && ctx.Err() == nil {
-		e.log.Error("effects of the spec change are unknown", "err", err)
-	}
-	return e.Run(ctx)
 }
 
 // seal reports as of one position of the log, which another process makes the same of.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -35,6 +38,7 @@ type reloader struct {
 	mu       sync.Mutex                   // one reload at a time
 	failed   atomic.Pointer[failedReload] // nil after a reload that worked
 	failures *metrics.Counter
+	config   *config.Config // of the last reload; nil: that of the start
 }
 
 // failedReload is the last reload, if it changed nothing.
@@ -68,16 +72,14 @@ func newReloader(opt Options, start settings, p parts, set *metrics.Set) *reload
 func (r *reloader) reload(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, err := r.read()
+	next, err := r.read(ctx)
 	if err == nil {
 		err = r.apply(ctx, next)
 	}
 	if err == nil {
 		r.failed.Store(nil)
 		r.opt.Log.Info("reloaded", "hash", next.spec.Hash, "slos", len(next.spec.Spec.SLOs))
-		if err := r.parts.annotations.InForce(next.spec.Hash); err != nil { // the spec is in force
-			r.opt.Log.Error("change of the spec is not annotated", "err", err)
-		}
+		r.noteInForce(ctx, next.spec, nil)
 		return nil
 	}
 	failed := newFailedReload(err)
@@ -89,15 +91,18 @@ func (r *reloader) reload(ctx context.Context) error {
 
 // readFiles is what the files say now, ready to be put in force.
 type readFiles struct {
-	spec        *counting.Spec
-	settings    []func() // cannot fail
+	spec        *counting.Spec // with earlier definitions of SLOs that wait to be rebuilt
+	settings    []func()       // cannot fail
 	config      *config.Config
 	needRestart []string // sections of engine.yaml that changed and stay as they are
 }
 
 // read changes nothing.
-func (r *reloader) read() (next readFiles, err error) {
+func (r *reloader) read(ctx context.Context) (next readFiles, err error) {
 	if next.spec, err = r.start.specs.Read(); err != nil {
+		return next, err
+	}
+	if next.spec, err = r.holding(ctx, next.spec); err != nil {
 		return next, err
 	}
 	settings, err := r.opt.LoadConfig()
@@ -107,10 +112,8 @@ func (r *reloader) read() (next readFiles, err error) {
 	if err := settings.StartProblems(Known(next.spec.Spec), DataDir(r.opt.DataDir)).Err(); err != nil {
 		return next, err
 	}
-	linked := settings
-	linked.Web = r.start.config.Web // in force until a restart
 	prepare := []func() (func(), error){
-		func() (func(), error) { return r.parts.alerts.prepare(&linked, next.spec.Spec) },
+		func() (func(), error) { return r.prepareAlerts(&settings, next.spec.Spec) },
 		func() (func(), error) { return r.parts.reports.Prepare(&settings) },
 		func() (func(), error) { return r.parts.intake.redaction.Prepare(&settings) },
 		func() (func(), error) { return func() { r.parts.intake.budgets.Set(settings.ServiceBudgets()) }, nil },
@@ -135,6 +138,96 @@ func (r *reloader) read() (next readFiles, err error) {
 	return next, nil
 }
 
+// prepareAlerts makes what settings and a spec say about notifications.
+func (r *reloader) prepareAlerts(settings *config.Config, in *spec.Spec) (apply func(), err error) {
+	linked := *settings
+	linked.Web = r.start.config.Web // in force until a restart
+	return r.parts.alerts.prepare(&linked, in)
+}
+
+// holding is the spec to put in force where the files say next.
+func (r *reloader) holding(ctx context.Context, next *counting.Spec) (*counting.Spec, error) {
+	eng := r.parts.storage.engine
+	select {
+	case <-eng.Ready():
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the engine: %w", context.Cause(ctx))
+	}
+	held, err := r.parts.evaluation.parking.Generations(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare spec: %w", err)
+	}
+	return r.parts.evaluation.rebuilds.Holding(next, r.start.specs.InForce().Spec, held), nil
+}
+
+// activate puts definitions of the files in force for SLOs whose earlier ones were, together with a record on their
+// counts, if still says so.
+func (r *reloader) activate(ctx context.Context, ids []slo.ID, b record.Rebuilt, still func() bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !still() {
+		return counting.ErrNotWanted
+	}
+	next, err := r.start.specs.InForce().Released(ids)
+	if err != nil {
+		return err
+	}
+	notify, err := r.prepareAlerts(cmp.Or(r.config, &r.start.config), next.Spec)
+	if err != nil {
+		return err
+	}
+	eng, counts := r.parts.storage.engine, r.parts.evaluation.counts
+	var taken error
+	err = r.parts.evaluation.Change(next.Inputs, func() error {
+		taken = eng.TakeOver(ctx, b, next.Encoded, eng.Position())
+		if taken != nil && !counts.InForce(ctx, next) {
+			return taken
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.start.specs.Use(next)
+	notify()
+	var rebuilt []string
+	if taken == nil && b.Kind == record.RebuiltTaken {
+		rebuilt = b.Indicators
+	}
+	r.noteInForce(ctx, next, rebuilt)
+	return taken
+}
+
+// noteInForce tells of a spec that is in force, with indicators that have the counts of the retained log.
+func (r *reloader) noteInForce(ctx context.Context, now *counting.Spec, rebuilt []string) {
+	if err := r.parts.annotations.InForce(now.Hash); err != nil {
+		r.opt.Log.Error("change of the spec is not annotated", "err", err)
+	}
+	if err := r.parts.evaluation.changes.Note(ctx, rebuilt); err != nil {
+		r.opt.Log.Error("effects of the spec change are unknown", "err", err)
+	}
+}
+
+// begin evaluates the spec that is in force at the start: earlier definitions of SLOs may be.
+func (r *reloader) begin(ctx context.Context) error {
+	r.mu.Lock()
+	now := r.start.specs.InForce()
+	if now != r.start.first && r.config == nil {
+		notify, err := r.prepareAlerts(&r.start.config, now.Spec)
+		if err == nil {
+			err = r.parts.evaluation.SetSpec(now.Inputs)
+		}
+		if err != nil {
+			r.mu.Unlock()
+			return fmt.Errorf("evaluate spec: %w", err)
+		}
+		notify()
+	}
+	r.noteInForce(ctx, now, nil)
+	r.mu.Unlock()
+	return r.parts.evaluation.Run(ctx)
+}
+
 // apply puts the spec in force by a record of the log, so that a replay changes it at the same
 // place. Then nothing can fail any more.
 func (r *reloader) apply(ctx context.Context, next readFiles) error {
@@ -147,12 +240,10 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 	for _, apply := range next.settings {
 		apply()
 	}
+	r.config = next.config
 	noteUnknown(next.config, next.spec.Spec, r.opt.Log)
 	if len(next.needRestart) > 0 {
 		r.opt.Log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
-	}
-	if err := r.parts.evaluation.changes.Note(ctx); err != nil { // the spec is in force
-		r.opt.Log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func (b *builder) routes(a *app) (*routes, error) {
 		Alerts: p.alerts.machine.View, AlertsKept: alertsKept, Incidents: p.incidents, Silences: p.alerts.receivers,
 	}
 	opt.Work = site.Work{Generations: e.parking.Generations, Parked: e.parking.Parked, Forget: e.parking.Forget,
-		Spans: func() []status.KeptAttributes { return b.keptOfSpans(in.findings.SpanFed(), a.status.started) }}
+		Rebuild: e.rebuilds.Ask,
+		Spans:   func() []status.KeptAttributes { return b.keptOfSpans(in.findings.SpanFed(), a.status.started) }}
 	opt.Serves = func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) }
 	opt.Subscriptions = p.subscribed
 	opt.DLQ, opt.Annotations, opt.Reload, opt.Public = p.deadLetters, p.annotations, a.reloader.reload, b.Public

@@ -46,6 +46,7 @@ type storage struct {
 	events      *counting.EventLog
 	reasons     *counting.Reasons // of pages
 	rebuilds    *counting.Rebuilds
+	rebuilder   *counting.Rebuilder // set once the counts are built, before the engine runs
 }
 
 // storage locks the data directory first: what follows may write to it.
@@ -63,7 +64,7 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		Dir: b.DataDir,
 		State: counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters,
 			Tracing: tracing, Rebuilds: s.rebuilds, Uncounted: counting.NewUncounted(in.rejects.Stored)},
-		Config:       b.first.Encoded,
+		Config:       func() []byte { return b.startConfig(s) },
 		Metrics:      engine.NewMetrics(b.set),
 		Logger:       b.Log,
 		AcceptLoss:   b.AcceptLoss,
@@ -119,6 +120,14 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	}
 	s.deadLetters, err = b.openDeadLetters(in, s.engine.Log(), s.instance)
 	return s, err
+}
+
+// startConfig puts the first spec in force, with earlier definitions of SLOs that wait to be rebuilt. The engine calls
+// it once it has recovered.
+func (b *builder) startConfig(s *storage) []byte {
+	first := s.rebuilder.AtStart(b.first, s.fold, b.Log)
+	b.specs.Use(first)
+	return first.Encoded
 }
 
 // historyBounds are how much of the log is retained on a disk of that size.

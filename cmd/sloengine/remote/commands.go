@@ -23,7 +23,8 @@ import (
 // Commands are all commands of this package.
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{newStatus(s), newGate(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s),
-		newRedact(s), newAnnotate(s), newIncident(s), newAudit(s), newReconcile(s), newEvents(s)}
+		newRedact(s), newAnnotate(s), newIncident(s), newAudit(s), newReconcile(s), newEvents(s),
+		newRebuild(s)}
 }
 
 // Names are the values of the flags --slo and --service of commands that ask an engine: those that it has.

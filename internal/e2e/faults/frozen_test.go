@@ -160,7 +160,7 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	running, err := engine.Open(engine.Options{
 		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook(),
 			Counters: counter.NewTable()},
-		Config: encoded, Logger: slog.New(slog.DiscardHandler),
+		Config: func() []byte { return encoded }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 	})

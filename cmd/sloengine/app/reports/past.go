@@ -171,6 +171,9 @@ func (w *walk) apply(rec *wal.Record, behind bool) error {
 			return err
 		}
 		for _, ind := range b.Indicators {
+			if b.Kind != record.RebuiltTaken {
+				break
+			}
 			id, _, _ := strings.Cut(ind, "#")
 			w.Rebuilt[slo.ID(id)] = rec.Seq
 		}
