@@ -93,8 +93,15 @@ func (l *EventLog) Find(ctx context.Context, q *EventQuery) (*EventAnswer, error
 	}
 	s := &search{q: q, judge: judge, contrast: slo.NewContrast(judge.Names()), out: &EventAnswer{},
 		found: [2]latest{newLatest(q.Good), newLatest(q.Bad)}, deadline: time.Now().Add(maxSearch)}
-	if err := s.run(ctx, l.source); err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+	for again := true; again; {
+		s.again = false
+		if err := s.run(ctx, l.source); err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+		if again = s.again; again { // without what the service was before it was forgotten
+			s.contrast, s.out.Records = slo.NewContrast(judge.Names()), 0
+			s.found = [2]latest{newLatest(q.Good), newLatest(q.Bad)}
+		}
 	}
 	s.out.Good, s.out.Bad = s.found[0].list, s.found[1].list
 	if q.Compare {
@@ -118,6 +125,7 @@ type search struct {
 	from, to int64
 
 	floor uint64 // a forget record of the service: events before it count no more
+	again bool   // events before floor were compared
 	view  event.View
 }
 
@@ -154,6 +162,9 @@ func (s *search) run(ctx context.Context, source *retained.Source) (err error) {
 		}
 		if err := s.chunk(r, &rec); err != nil {
 			return err
+		}
+		if s.again {
+			return nil
 		}
 	}
 	if gaps, more := r.Gaps(); len(gaps) > 0 && s.out.Unread == "" {
@@ -213,7 +224,9 @@ func (s *search) chunk(r *retained.Reader, rec *wal.Record) error {
 
 // forget drops what was found before a forget record.
 func (s *search) forget(seq uint64) {
-	s.floor = max(s.floor, seq)
+	if seq > s.floor {
+		s.floor, s.again = seq, s.q.Compare
+	}
 	for i := range s.found {
 		l := &s.found[i]
 		l.list, l.worst = slices.DeleteFunc(l.list, func(e FoundEvent) bool { return e.seq < seq }), math.MinInt64

@@ -190,6 +190,52 @@ func TestFindEvents(t *testing.T) {
 	require.Equal(t, w.want(q, true, at), foundIDs(got.Bad), "what was forgotten is not shown")
 }
 
+// TestFindEventsOfAServiceThatCameBack: the record that forgot it is among events of another service, which the index
+// would skip.
+func TestFindEventsOfAServiceThatCameBack(t *testing.T) {
+	w, log := newEventsWorld(t, 64<<10)
+	of := func(service string) func(int, *event.Event) {
+		return func(_ int, e *event.Event) {
+			if e.Service = service; service != "shop" {
+				e.Outcome = event.Success
+			}
+		}
+	}
+	w.write(t, 1000, 4, 10*time.Second, of("shop"))
+	w.write(t, 1000, 4, 10*time.Second, of("bank"))
+	forget := record.Forget{Services: []string{"shop"}}
+	at := w.log.NextSeq()
+	require.NoError(t, w.log.Append([]wal.Pending{{Time: w.begin.UnixNano(), Type: record.TypeForget,
+		Payload: forget.Append(nil)}}))
+	w.write(t, 1000, 4, 10*time.Second, of("bank"))
+	w.write(t, 1000, 4, 10*time.Second, of("shop"))
+	for _, moved := range []bool{false, true} {
+		if moved {
+			w.move(t)
+		}
+		q := &EventQuery{SLO: "shop/checkout", From: w.begin.Add(-time.Hour), To: w.begin.Add(24 * time.Hour), Bad: MaxEvents}
+		got, err := log.Find(t.Context(), q)
+		require.NoError(t, err)
+		want := w.want(q, true, at)
+		require.NotEmpty(t, want)
+		require.Equal(t, want, foundIDs(got.Bad), "moved %t", moved)
+		q.Compare = true
+		got, err = log.Find(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, want, foundIDs(got.Bad))
+		require.InDelta(t, len(want), got.BadSum, 1e-9)
+	}
+	// One in the middle of a segment whose events were compared before it was found.
+	forget = record.Forget{Services: []string{"shop"}}
+	require.NoError(t, w.log.Append([]wal.Pending{{Time: w.begin.UnixNano(), Type: record.TypeForget,
+		Payload: forget.Append(nil)}}))
+	got, err := log.Find(t.Context(), &EventQuery{SLO: "shop/checkout", From: w.begin.Add(-time.Hour),
+		To: w.begin.Add(24 * time.Hour), Bad: MaxEvents, Compare: true})
+	require.NoError(t, err)
+	require.Empty(t, got.Bad)
+	require.Zero(t, got.BadSum)
+}
+
 func TestFindEventsRefuses(t *testing.T) {
 	w, log := newEventsWorld(t, 64<<10)
 	got, err := log.Find(t.Context(), &EventQuery{SLO: "shop/checkout", From: eventsBegin, To: eventsBegin.Add(1), Bad: 1})

@@ -6,8 +6,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// Describe tells the index of the retained log which events are in a record.
+// Describe tells the index of the retained log which events are in a record. One that forgets a service concerns events
+// at any time, so no query may skip it.
 func Describe(rec *wal.Record, s *retained.Sketch) error {
+	if rec.Type == TypeForget {
+		s.Unknown()
+	}
 	if rec.Type != TypeEvents && rec.Type != TypeReplay {
 		return nil
 	}

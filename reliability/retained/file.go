@@ -94,14 +94,14 @@ func (w *writer) add(rec *wal.Record) error {
 	}
 	s, b := &w.sum, &w.sketch.block
 	if len(w.raw.raw) == 0 {
-		b.First, b.From = rec.Seq, rec.Time
+		b.First, b.From, b.To = rec.Seq, rec.Time, rec.Time
 		if s.Records == 0 {
-			s.From = rec.Time
+			s.From, s.To = rec.Time, rec.Time
 		}
 	}
 	w.raw.add(rec)
-	b.Records, b.To = b.Records+1, rec.Time
-	s.Records, s.To = s.Records+1, rec.Time
+	b.Records, b.To = b.Records+1, max(b.To, rec.Time) // times of the log do not go back, but a file must not depend on it
+	s.Records, s.To = s.Records+1, max(s.To, rec.Time)
 	if w.ruleType != 0 && rec.Type == w.ruleType {
 		s.Rules = append(s.Rules, rec.Seq)
 	}

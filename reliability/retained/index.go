@@ -96,15 +96,15 @@ func (s *Sketch) Count(kind int32, at int64) {
 	}
 	b.EventFrom, b.EventTo = min(b.EventFrom, at), max(b.EventTo, at)
 	if kind < 0 {
-		s.unknown()
+		s.Unknown()
 		return
 	}
 	s.seen[kind] = true
 	sum.Tags[kind].Events++
 }
 
-// unknown says that the block may hold events of any kind.
-func (s *Sketch) unknown() { s.sum.MoreTags, s.block.anyTag = true, true }
+// Unknown says that no query may skip the block: it may hold events of any kind and time.
+func (s *Sketch) Unknown() { s.sum.MoreTags, s.block.anyTag = true, true }
 
 // closeBlock returns the block and begins the next one.
 func (s *Sketch) closeBlock() Block {

@@ -105,7 +105,7 @@ func (p *packer) pack(raw []byte, b *Block, sketch *Sketch, describe func(*wal.R
 		p.rows = append(p.rows, rec.Payload...)
 		// A record that cannot be described is retained all the same: the index then claims nothing of its block.
 		if sketch != nil && describe(&rec) != nil {
-			sketch.unknown()
+			sketch.Unknown()
 		}
 	}
 	columns[0] = p.rows
