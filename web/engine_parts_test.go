@@ -188,6 +188,7 @@ func TestRebuildIsShown(t *testing.T) {
 	require.Contains(t, b.get(medcare).Body.String(),
 		"the earlier definition, in force until the changed one is counted from the history: waits")
 	page := b.get("/engine").Body.String()
-	require.Contains(t, page, "waiting: insurance-unpaid/availability, shop/other. Earlier definitions in force until then: "+
+	require.Contains(t, page, "waiting: insurance-unpaid/availability, shop/other. Earlier definitions in force until "+
+		"then: "+
 		"insurance-unpaid/availability. Failing, tried again each minute: &lt;disk&gt;")
 }

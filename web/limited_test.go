@@ -121,7 +121,8 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 		{SLO: "insurance-unpaid/availability", MaxGroups: 7}}
 	b.eng.Fold.Crowded = []counting.CrowdedStatus{{SLO: secretService + "/" + leaks}, {SLO: "insurance-unpaid/throughput"}}
 	b.eng.Rebuild = &counting.RebuildProgress{SLOs: []string{secretService + "/" + leaks, "insurance-unpaid/latency"},
-		Held: []string{secretService + "/" + leaks}, Waiting: []string{secretService + "/" + leaks, "insurance-unpaid/latency"},
+		Held:    []string{secretService + "/" + leaks},
+		Waiting: []string{secretService + "/" + leaks, "insurance-unpaid/latency"},
 		Failing: leaks}
 	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true},
 		{Service: "insurance-unpaid", Lately: true}}

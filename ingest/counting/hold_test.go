@@ -24,7 +24,8 @@ const heldSpec = `version: sloengine/v1
 service: shop
 types: [order, refund, created, shipped]
 slos:
-  - {name: availability, objective: %s, window: 7d, %s, indicator: {events: {valid: '{type=~"%s"}', bad: '{outcome="failure"}'}}}
+  - {name: availability, objective: %s, window: 7d, %s,
+      indicator: {events: {valid: '{type=~"%s"}', bad: '{outcome="failure"}'}}}
   - {name: latency, objective: 90, window: 7d, group_by: [product], max_groups: 2,
      indicator: {latency: {valid: '{type="order"}', threshold: 100ms}}}
   - name: shipping
@@ -163,8 +164,8 @@ func TestHeldDefinition(t *testing.T) {
 	}
 }
 
-// TestHeldDefinitionAndPowerLoss: whenever the power is lost, the next start has the earlier definition with all that it
-// counted, or the changed one with all that it would have counted.
+// TestHeldDefinitionAndPowerLoss: whenever the power is lost, the next start has the earlier definition with all that
+// it counted, or the changed one with all that it would have counted.
 func TestHeldDefinitionAndPowerLoss(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 31))
 	w := newHeldWorld(t, fsystest.New(), specA, rebuildStart)
@@ -213,8 +214,8 @@ func TestHeldDefinitionAndPowerLoss(t *testing.T) {
 	t.Logf("earlier definitions after %d crashes, changed ones after %d", took[true], took[false])
 }
 
-// TestHeldDefinitionChangesAgain: a third definition cancels the rebuild of the second, and the first one stays in force
-// until it has its counts; the first one itself goes on.
+// TestHeldDefinitionChangesAgain: a third definition cancels the rebuild of the second, and the first one stays in
+// force until it has its counts; the first one itself goes on.
 func TestHeldDefinitionChangesAgain(t *testing.T) {
 	for _, third := range []string{specC, specA} {
 		t.Run("", func(t *testing.T) {

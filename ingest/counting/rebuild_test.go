@@ -215,7 +215,8 @@ func (w *rebuildWorld) traffic(rng *rand.Rand, rounds int) {
 
 // ok takes errors of an engine whose disk lost its power.
 func (w *rebuildWorld) ok(err error) {
-	if err != nil && !(w.stopping.Load() && errors.Is(err, engine.ErrStopping)) && !strings.Contains(err.Error(), "changed meanwhile") {
+	if err != nil && !(w.stopping.Load() && errors.Is(err, engine.ErrStopping)) &&
+		!strings.Contains(err.Error(), "changed meanwhile") {
 		require.NoError(w.t, err)
 	}
 }

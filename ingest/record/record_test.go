@@ -164,7 +164,8 @@ func TestParseForget(t *testing.T) {
 }
 
 func TestParseRebuilt(t *testing.T) {
-	want := Rebuilt{Kind: RebuiltCanceled, Indicators: []string{"shop/a", "shop/a#bands:gold"}, First: 7, Next: 1 << 40, File: "x.counts"}
+	want := Rebuilt{Kind: RebuiltCanceled, Indicators: []string{"shop/a", "shop/a#bands:gold"}, First: 7, Next: 1 << 40,
+		File: "x.counts"}
 	want.Hash[31] = 1
 	payload := want.Append(nil)
 	got, err := ParseRebuilt(payload)

@@ -55,7 +55,8 @@ func TestChangedDefinitionTakesOver(t *testing.T) {
 		fmt.Fprintf(&b, `{"id":"%d","service":"shop","type":"order","outcome":%q,"attributes":{"kind":%q}}`+"\n", i,
 			[]string{"success", "failure"}[i%2], []string{"a", "a", "b"}[i%3])
 	}
-	req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events", strings.NewReader(b.String())) //nolint:noctx // test
+	//nolint:noctx // test
+	req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events", strings.NewReader(b.String()))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	status, answer := e2etest.Exchange(t, req)
