@@ -266,6 +266,15 @@ func TestNginxJSON(t *testing.T) {
 			"125ms - success other 404  /u"},
 		{"msec as string", `{"msec":"1795165200.125","status":"404","body_bytes_sent":"-","request_time":"-","request":"-"}`,
 			"125ms - success other 404  "},
+		{"the log_format of the docs",
+			`{"msec":"1795165200.125","request_method":"GET","request_uri":"/a?b","status":"200","request_time":"0.123",` +
+				`"body_bytes_sent":"17","remote_addr":"::1","request_id":"abc"}`, "125ms 123ms success GET 200 17 /a"},
+		{"the LogFormat of the docs for Apache",
+			`{"msec":"1795165200.125","request_method":"GET","request_uri":"/a","status":"200","request_time":"12345e-6",` +
+				`"body_bytes_sent":"17","remote_addr":"::1"}`, "125ms 12.345ms success GET 200 17 /a"},
+		{"the json_format of the docs for Envoy",
+			`{"msec":"1795165200.125","request_method":"GET","request_uri":"/a?b","status":200,"request_time":"12e-3",` +
+				`"body_bytes_sent":17,"request_id":"abc"}`, "125ms 12ms success GET 200 17 /a"},
 		{"escapes of nginx", `{"msec":1795165200,"request":"GET /\x22a HTTP/1.1","status":200}`,
 			"0s - success GET 200  /\"a"},
 	} {
