@@ -8,6 +8,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -122,17 +123,11 @@ const (
 // WatchExpiry logs keys that expire soon or have expired while requests carry them, until ctx
 // ends: once, and again every day and when they expire.
 func (a *Auth) WatchExpiry(ctx context.Context) error {
-	tick := time.NewTicker(expiryEvery)
-	defer tick.Stop()
 	said := map[string]time.Time{}
-	for {
+	for range every.Tick(ctx, expiryEvery) {
 		a.logExpiry(a.now(), said)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	return nil
 }
 
 func (a *Auth) logExpiry(now time.Time, said map[string]time.Time) {

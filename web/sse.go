@@ -11,6 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -47,19 +48,13 @@ func newStreamMetrics(set *metrics.Set, open func() float64) *streamMetrics {
 func (w *Web) Run(ctx context.Context) error {
 	w.streams.start()
 	defer w.streams.stop()
-	t := time.NewTicker(streamPoll)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-			w.engine.sampleRates()
-			if w.streams.count() > 0 {
-				w.streams.publish(message(w.View()))
-			}
+	for range every.Later(ctx, streamPoll) {
+		w.engine.sampleRates()
+		if w.streams.count() > 0 {
+			w.streams.publish(message(w.View()))
 		}
 	}
+	return nil
 }
 
 // message is the event that carries the view's version, never its content: every tab fetches the page that it shows.

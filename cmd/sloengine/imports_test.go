@@ -22,7 +22,7 @@ const module = "github.com/sloengine/sloengine/"
 
 // leaves are packages that every package may import: a metric is named in one place, a field of a
 // binary form is read in one, and a sort is compiled once.
-var leaves = []string{"reliability/metric", "internal/binread", "internal/order"}
+var leaves = []string{"reliability/metric", "internal/binread", "internal/every", "internal/order"}
 
 // mayImport are the packages of this module that each package may import. A pattern
 // ends in /* for every package below. "all" is for cmd only. Test files may also import testsMayImport.
@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 		"slo/yamldoc/shape", "slo/yamlgen"},
 	"dashboards":                {"slo", "slo/yamlgen", "rules", "rules/series"},
 	"internal/binread":          {},
+	"internal/every":            {},
 	"internal/order":            {},
 	"reliability/metric":        {},
 	"reliability/fsys":          {},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -61,24 +62,16 @@ func (p *Parking) look(ctx context.Context) (all []fold.Generation, err error) {
 
 // Evict writes, until ctx ends, records that drop parked generations.
 func (p *Parking) Evict(ctx context.Context) error {
-	tick := time.NewTicker(evictEvery)
-	defer tick.Stop()
 	evicting := health.Log{
 		Logger: p.log, Broken: "evicting parked generations failed, retrying",
 		Works: "evicting parked generations succeeds again",
 	}
-	for {
-		err := p.evictOnce(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		evicting.Note(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+	for range every.Tick(ctx, evictEvery) {
+		if err := p.evictOnce(ctx); ctx.Err() == nil {
+			evicting.Note(err)
 		}
 	}
+	return nil
 }
 
 func (p *Parking) evictOnce(ctx context.Context) error {

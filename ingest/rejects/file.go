@@ -10,6 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
@@ -88,17 +89,11 @@ func (t *Table) Open(files fsys.FS, name string, last uint64, set *metrics.Set, 
 
 // Run writes the file until ctx ends, and then once more.
 func (t *Table) Run(ctx context.Context) error {
-	tick := time.NewTicker(SaveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			t.save()
-		case <-ctx.Done():
-			t.save()
-			return nil
-		}
+	for range every.Later(ctx, SaveEvery) {
+		t.save()
 	}
+	t.save()
+	return nil
 }
 
 // save writes the file if the table changed.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -280,18 +281,12 @@ func (l *Log) roll() error {
 
 // Run writes the entries that the disk did not take, until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	tick := time.NewTicker(retryEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			l.mu.Lock()
-			_ = l.flush() // logged
-			l.mu.Unlock()
-		}
+	for range every.Later(ctx, retryEvery) {
+		l.mu.Lock()
+		_ = l.flush() // logged
+		l.mu.Unlock()
 	}
+	return nil
 }
 
 // Failing is since when entries are not durable; zero if all are.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/sloengine/sloengine/internal/every"
 )
 
 // Run calls the health check every HealthInterval while the breaker is not closed,
@@ -13,18 +15,12 @@ func (b *Breaker) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(b.o.HealthInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if b.State() != Closed {
-				b.check(ctx)
-			}
+	for range every.Later(ctx, b.o.HealthInterval) {
+		if b.State() != Closed {
+			b.check(ctx)
 		}
 	}
+	return nil
 }
 
 func (b *Breaker) check(ctx context.Context) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
@@ -174,8 +175,6 @@ func (w *Webhooks) UnsavedSince() time.Time { return w.saving.Failure().Since }
 // Run sends changes until ctx ends. read returns the documents; false means that they are not known at the moment. A
 // request on its way is not cut off, so that it is known whether it was received.
 func (w *Webhooks) Run(ctx context.Context, read func(context.Context) ([]Item, bool)) error {
-	tick := time.NewTicker(checkEvery)
-	defer tick.Stop()
 	var group sync.WaitGroup
 	defer func() {
 		group.Wait()
@@ -183,14 +182,10 @@ func (w *Webhooks) Run(ctx context.Context, read func(context.Context) ([]Item, 
 		defer w.mu.Unlock()
 		w.save()
 	}()
-	for {
+	for range every.Tick(ctx, checkEvery) {
 		w.step(ctx, &group, read)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	return nil
 }
 
 // step begins the deliveries that are due.

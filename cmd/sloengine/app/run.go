@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/internal/every"
 )
 
 // Run serves until ctx ends or something fails for good. Everything that it opens or starts is on
@@ -168,15 +169,9 @@ const measureEvery = 5 * time.Second
 
 // measure refreshes gauges that nothing else refreshes.
 func (a *app) measure(ctx context.Context) error {
-	tick := time.NewTicker(measureEvery)
-	defer tick.Stop()
-	for {
+	for range every.Tick(ctx, measureEvery) {
 		a.intake.rates.Limiter.Measure()
 		a.deadLetters.measure(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	return nil
 }

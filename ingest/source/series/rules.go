@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -17,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
@@ -50,9 +50,7 @@ const maxRules = 100_000
 // theirs are left out, by want.
 func (s *Source) WatchRules(ctx context.Context, want func(*Rule) bool, seen func(*Rules)) {
 	c := client{url: s.client.url, http: s.client.http}
-	tick := time.NewTicker(s.o.Interval)
-	defer tick.Stop()
-	for {
+	for range every.Tick(ctx, s.o.Interval) {
 		r, err := c.rules(ctx, want)
 		switch {
 		case ctx.Err() != nil:
@@ -64,11 +62,6 @@ func (s *Source) WatchRules(ctx context.Context, want func(*Rule) bool, seen fun
 		default:
 			s.o.Intake.Works(source.TroubleTopic, s.named("alerting rules"))
 			seen(r)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

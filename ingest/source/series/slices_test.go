@@ -46,10 +46,10 @@ func (s *scraped) evaluate(w http.ResponseWriter, r *http.Request) {
 	s.matrix(w, result)
 }
 
-const every = 30 * time.Second
+const sliceEvery = 30 * time.Second
 
 func gauge() Unit {
-	return Unit{Stream: "main 1", Form: Gauge, Total: `depth`, Every: every, Holds: func(x float64) bool { return x <= 5 },
+	return Unit{Stream: "main 1", Form: Gauge, Total: `depth`, Every: sliceEvery, Holds: func(x float64) bool { return x <= 5 },
 		SLOs: []SLO{{ID: "shop/queue", Service: "shop~prometheus", Type: "queue", GroupBy: []string{"q"},
 			Attributes: []string{"q"}}}}
 }
@@ -100,10 +100,10 @@ func TestGauge(t *testing.T) {
 // A ratio counts as parts of a slice, and events of queries as many as they say, in history as now, with the same sums
 // whenever the source is stopped.
 func TestRatesAndRatios(t *testing.T) {
-	ratio := Unit{Stream: "main 1", Form: Ratio, Part: `bad / all`, Every: every,
+	ratio := Unit{Stream: "main 1", Form: Ratio, Part: `bad / all`, Every: sliceEvery,
 		SLOs: []SLO{{ID: "shop/ratio", Service: "shop~prometheus", Type: "ratio"}}}
 	rates := Unit{Stream: "main 2", Form: Rates, Total: `sum(rate(all[45s]))`, Part: `sum(rate(good[45s]))`, Good: true,
-		Every: every,
+		Every: sliceEvery,
 		SLOs:  []SLO{{ID: "shop/rates", Service: "shop~prometheus", Type: "rates"}}}
 	increases := rates
 	increases.Stream, increases.Total, increases.Part = "main 3", `sum(increase(all[45s]))`, `sum(increase(good[45s]))`

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/every"
 )
 
 // Settings say how often a Prometheus is asked.
@@ -91,16 +92,10 @@ func New(o Options) *Source {
 
 // Run reads until ctx ends.
 func (s *Source) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.o.Interval)
-	defer tick.Stop()
-	for {
+	for range every.Tick(ctx, s.o.Interval) {
 		s.Round(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	return nil
 }
 
 // Round reads all units up to now.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/redisconn"
@@ -65,14 +66,7 @@ func (d *Destinations) Of(name string, budget retry.BudgetOptions) (*Destination
 
 // Run polls for the findings of other instances until ctx ends. It always returns nil.
 func (d *Destinations) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for range every.Later(ctx, lookEvery) {
 		d.mu.Lock()
 		list := append([]*Destination(nil), d.list...)
 		d.mu.Unlock()
@@ -82,6 +76,7 @@ func (d *Destinations) Run(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
 }
 
 // othersReason begins the reasons of transitions that came from another instance, which are not published

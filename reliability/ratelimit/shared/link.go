@@ -12,6 +12,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/every"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/redisconn"
 )
@@ -107,18 +108,12 @@ func (l *Link) Run(ctx context.Context) error {
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = l.breaker.Run(ctx) })
 	defer wait.Wait()
-	tick := time.NewTicker(l.o.Interval)
-	defer tick.Stop()
-	for {
+	for range every.Tick(ctx, l.o.Interval) {
 		if time.Since(time.Unix(0, l.lastOK.Load())).Abs() >= l.o.Interval { // negative: the clock was set back
 			_ = l.call(ctx, 0, func(ctx context.Context) error { return ping(ctx, l.client, l.o.Prefix) })
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	return nil
 }
 
 // Status returns the current state.
