@@ -2,16 +2,19 @@ package web
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -67,6 +70,14 @@ func (s scope) restrict(o site.Options) site.Options {
 	}
 	if all := o.Alerts; all != nil {
 		out.Alerts = latest(all, s.alerts)
+	}
+	if all := o.Try; all != nil {
+		out.Try = func(q backtest.Request) backtest.Status {
+			if slices.ContainsFunc(q.After.Services, func(x spec.Service) bool { return !s.has(x.Name) }) {
+				return backtest.Status{Err: errors.New("your token is not for this service")}
+			}
+			return all(q)
+		}
 	}
 	if all := o.Traces; all != nil {
 		out.Traces = &scopedTraces{all, s}

@@ -1,6 +1,6 @@
 // Package alertpage serves the pages of alerts: the list of all of them, and the page of one with its texts, its
-// condition in numbers, and the links to what a person does next. It evaluates no condition: it shows the numbers of
-// the report beside the thresholds of the definition.
+// condition in numbers, and the links to what a person does next. A third page tries other alerts of an SLO on the
+// past. It evaluates no condition: it shows the numbers of the report beside the thresholds of the definition.
 package alertpage
 
 import (
@@ -19,4 +19,5 @@ func New(s *site.Site) *Handler { return &Handler{s} }
 func (h *Handler) Register(get func(path string, h ...gin.HandlerFunc), read gin.HandlerFunc) {
 	get(site.AlertPath, read, h.detailPage)
 	get(site.AlertListPath, read, h.listPage)
+	get(site.TryPath, read, h.tryPage)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/subscription"
@@ -104,6 +105,9 @@ type Numbers struct {
 	Traces Traces // of events that counted as bad; nil: none are known
 	// Events finds events of an SLO in the log; nil: there is no log.
 	Events func(ctx context.Context, q *counting.EventQuery) (*counting.EventAnswer, error)
+
+	// Try replays the log for another spec; nil: there is no log.
+	Try func(backtest.Request) backtest.Status
 
 	// Counters are those that a source reads for an SLO, nil if none does; nil: there are no sources.
 	Counters func(id slo.ID) []status.SourceCounters

@@ -161,11 +161,14 @@ const ServicesPath = "/services"
 // EventsPath is the page with events of an SLO.
 const EventsPath = "/slo/events"
 
+// TryPath is the page that tries another form of an SLO on the past.
+const TryPath = "/slo/try"
+
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
 var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true,
 	"/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true,
-	SilenceListPath: true, AlertPath: true, AlertListPath: true, EventsPath: true}
+	SilenceListPath: true, AlertPath: true, AlertListPath: true, EventsPath: true, TryPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)
@@ -319,6 +322,14 @@ func (site *Site) EventsHref(id slo.ID, groupBy []string, g slo.Group, since tim
 		q.Set("from", strconv.FormatInt(since.Unix(), 10))
 	}
 	return site.Href(EventsPath, q)
+}
+
+// TryHref is the address of the page that tries another form of an SLO; "" if it cannot.
+func (site *Site) TryHref(s *slo.SLO) string {
+	if site.Opt.Try == nil || s.Indicator.RulesOnly() {
+		return ""
+	}
+	return site.Href(TryPath, url.Values{"id": {string(s.ID)}})
 }
 
 func slowly(seconds int) string {

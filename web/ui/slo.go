@@ -49,6 +49,7 @@ type sloPage struct {
 	Ledger      *site.Ledger // of the window; nil if nothing was spent
 	Unledgered  string       // why there is no ledger
 	EventsHref  string       // "" without a log
+	TryHref     string       // likewise
 	Work        *work        // nil unless the indicator is of completion
 	Traces      *tracesPart
 	HistNote    string // why there are no charts
@@ -142,6 +143,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "SLOs", Href: "/"}, id.Service(), id.Name(),
 		url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
 	p.Why = ui.Why(id, r.Group)
+	p.TryHref = ui.TryHref(r.SLO)
 	p.Work, p.EventsHref = newWork(v.Rep, r, v.Now), ui.EventsHref(r.SLO.ID, r.SLO.GroupBy, r.Group, time.Time{})
 	p.Parts, p.Traces = ui.partRows(r, v.Now), ui.newTraces(r, v.Now)
 	fillCosts(&p, v.Rep, r)

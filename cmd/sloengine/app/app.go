@@ -186,6 +186,7 @@ func (b *builder) parts() (p parts, err error) {
 		return p, err
 	}
 	p.incidents = b.incidents(lookup, &p)
+	p.evaluation.tries = b.tries(&p)
 	p.reports, err = reports.New(b.DataDir, p.storage.instance, &b.config, p.evaluation.Latest, b.set, b.Log)
 	if err != nil {
 		return p, err

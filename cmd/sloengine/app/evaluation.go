@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -19,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/sla/outlook"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // evaluation makes reports of the counts.
@@ -29,8 +31,9 @@ type evaluation struct {
 	changes  *counting.Changes
 	rebuilds *counting.Rebuilder
 	traffic  *history.TrafficLog
-	outlooks *outlook.Keeper // nil if nothing is forecast
-	folded   uint64          // the last record that the tick under way sees
+	tries    *backtest.Runner // of specs on the past
+	outlooks *outlook.Keeper  // nil if nothing is forecast
+	folded   uint64           // the last record that the tick under way sees
 	log      *slog.Logger
 }
 
@@ -76,6 +79,15 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
 	return e, nil
+}
+
+// tries replays the log for those who ask it.
+func (b *builder) tries(p *parts) *backtest.Runner {
+	return backtest.NewRunner(backtest.RunnerOptions{
+		Source: p.storage.engine.History().Source(), Interval: b.config.Evaluator.Interval, Alerts: b.config.AlertOptions(),
+		InForce: func() *spec.Spec { return b.specs.InForce().Spec }, Incidents: p.incidents.View,
+		LogError: func(msg string, err error) { b.Log.Error(msg, "err", err) },
+	})
 }
 
 // seal reports as of one position of the log, which another process makes the same of.

@@ -45,7 +45,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	auth, allow := in.auth, opt.Allow
 	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
 	opt.Traces, opt.Counters = p.storage.traces, p.sources.Counters
-	opt.Events, opt.Seal = p.storage.events.Find, b.seal(p)
+	opt.Events, opt.Try, opt.Seal = p.storage.events.Find, e.tries.Try, b.seal(p)
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
 		Unknown: in.rejects.Types, Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{

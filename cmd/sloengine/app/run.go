@@ -147,6 +147,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	if len(a.written) > 0 {
 		g.start(ctx, "remote write", after(ready, a.written.run(a.routes.web.Gatherer)))
 	}
+	g.start(ctx, "replays", after(ready, a.evaluation.tries.Run))
 	g.start(ctx, "evaluator", after(ready, a.reloader.begin)) // half-counted numbers are wrong
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "audit log", a.storage.trail.file.Run)
