@@ -35,8 +35,8 @@ func tried() *backtest.Result {
 		}
 		for i := range pages {
 			end := from.Add(time.Duration(i*72+40)*time.Hour + 50*time.Minute)
-			a := backtest.Alert{Name: "ErrorBudgetBurnPage", Page: true, Tier: "1h", Start: end.Add(-45 * time.Minute), End: &end,
-				Group: slo.Group{"<TRVL10>"}}
+			a := backtest.Alert{Name: "ErrorBudgetBurnPage", Page: true, Tier: "1h",
+				Start: end.Add(-45 * time.Minute), End: &end, Group: slo.Group{"<TRVL10>"}}
 			if i < 2 {
 				a.Incident = fmt.Sprintf("INC-%d", i)
 			}
@@ -44,7 +44,8 @@ func tried() *backtest.Result {
 		}
 		return s
 	}
-	r := &backtest.Result{From: from, To: noon, Events: 1_300_000, Ticks: 259_200, Notes: []string{"The log begins <late>."}}
+	r := &backtest.Result{From: from, To: noon, Events: 1_300_000, Ticks: 259_200,
+		Notes: []string{"The log begins <late>."}}
 	r.Subjects = []backtest.Subject{{ID: tryID, Kind: backtest.KindSLO,
 		Pair: backtest.Pair{Before: side("99.9", 9, 2.0/9, 1.8), After: side("99.5", 2, 1, 0.36)}}}
 	for i := range 2 {
@@ -78,9 +79,11 @@ func TestTryPage(t *testing.T) {
 		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 		return rec.Body.String()
 	}
-	require.Contains(t, b.get("/slo?id="+tryID+"&group.product=SOMLT", "Accept", "text/html").Body.String(), `<a href="/slo/try?id=insurance-unpaid%2Favailability">`)
+	require.Contains(t, b.get("/slo?id="+tryID+"&group.product=SOMLT", "Accept", "text/html").Body.String(),
+		`<a href="/slo/try?id=insurance-unpaid%2Favailability">`)
 	body := page("/slo/try?id="+tryID, 200)
-	for _, want := range []string{`value="99.9"`, "page 1h 5m 2%\npage 6h 30m 5%\nticket 1d 2h 10%\nticket 3d 6h 10%\n", "30d, as it is"} {
+	for _, want := range []string{`value="99.9"`, "page 1h 5m 2%\npage 6h 30m 5%\nticket 1d 2h 10%\nticket 3d 6h 10%\n",
+		"30d, as it is"} {
 		require.Contains(t, body, want)
 	}
 	require.Empty(t, asked, "nothing is replayed before somebody asks")
@@ -115,7 +118,8 @@ func TestTryPage(t *testing.T) {
 	require.Contains(t, page(tryAddress("99.5", ""), http.StatusServiceUnavailable), "the log has no record")
 	answer = backtest.Status{Result: tried()}
 	body = page(tryAddress("99.5", ""), 200)
-	for _, want := range []string{"99.9% over 30d", "99.5% over 30d", "100% (2 of 2)", "22%", "objective: 99.5", "&lt;late&gt;",
+	for _, want := range []string{"99.9% over 30d", "99.5% over 30d", "100% (2 of 2)", "22%",
+		"objective: 99.5", "&lt;late&gt;",
 		"&lt;TRVL10&gt;", "fired ", "INC-1", "b-incident", `class="l-c2"`, ">2.1<", ">0.5<"} {
 		require.Contains(t, body, want)
 	}

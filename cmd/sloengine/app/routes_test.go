@@ -19,8 +19,9 @@ import (
 
 // undocumented are the addresses that the API's document leaves out, with the reason.
 var undocumented = map[string]string{
-	"/": "a page", "/slo": "a page", "/slo/events": "a page", "/slo/try": "a page", "/slas": "a page", "/sla": "a page", "/report": "a page",
-	"/alert": "a page", "/alerts": "a page",
+	"/": "a page", "/slo": "a page", "/slo/events": "a page", "/slo/try": "a page", "/slas": "a page", "/sla": "a page",
+	"/report": "a page",
+	"/alert":  "a page", "/alerts": "a page",
 	"/services": "a page", "/engine": "a page",
 	"/engine/dead-letters": "a page", "/engine/dead-letter": "a page", "/engine/dead-letters/confirm": "a page",
 	"/engine/dlq": "a form of a page",

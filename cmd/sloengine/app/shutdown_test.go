@@ -30,7 +30,8 @@ func TestWhatUsesOthersStopsFirst(t *testing.T) {
 	}
 	require.Equal(t,
 		strings.Fields(`readiness, reload on signal, streams, requests, sources, rebuild, parked generations, `+
-			`expiry of tokens, audit log, own events, evaluator, replays, forecasts, reasons of pages, receivers, reports, incidents, `+
+			`expiry of tokens, audit log, own events, evaluator, replays, forecasts, reasons of pages, receivers, reports, `+
+			`incidents, `+
 			`alerts without incidents, alerts on the engine, notifications, sinks,
 		dead letters, measurements, positions, shared breakers, redis, engine, rejects, sink files, dead letters, `+
 			`audit log, data directory, redis for dead letters, redis for rate limits, http`),

@@ -49,7 +49,8 @@ func (s *scraped) evaluate(w http.ResponseWriter, r *http.Request) {
 const sliceEvery = 30 * time.Second
 
 func gauge() Unit {
-	return Unit{Stream: "main 1", Form: Gauge, Total: `depth`, Every: sliceEvery, Holds: func(x float64) bool { return x <= 5 },
+	return Unit{Stream: "main 1", Form: Gauge, Total: `depth`, Every: sliceEvery,
+		Holds: func(x float64) bool { return x <= 5 },
 		SLOs: []SLO{{ID: "shop/queue", Service: "shop~prometheus", Type: "queue", GroupBy: []string{"q"},
 			Attributes: []string{"q"}}}}
 }
