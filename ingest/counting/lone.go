@@ -1,6 +1,8 @@
 package counting
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,4 +89,55 @@ func (l *loneFold) catchUp(source *retained.Source, to uint64) (err error) {
 		l.next = to
 	}
 	return nil
+}
+
+// ErrOtherCounts means that the log does not give the counts that took over.
+var ErrOtherCounts = errors.New("the log gives other counts than those that took over")
+
+// Remake counts again what took over at a record, from the log alone, and calls use with it as often as it asks for.
+// services are those at the first record that was read, and cfg is in force at the takeover. The error wraps
+// retained.ErrNotRetained if the log no longer has that record, and ErrOtherCounts if the hash of the takeover differs.
+func Remake(ctx context.Context, source *retained.Source, b *record.Rebuilt, seq uint64, services,
+	cfg *fold.Config) (again func() (*fold.Lone, error), err error) {
+	lone, err := fold.NewLone(cfg, b.Indicators)
+	if err != nil {
+		return nil, err
+	}
+	r, err := source.NewReader(retained.Query{To: b.Next})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	l := newLoneFold(lone, 0)
+	var rec wal.Record
+	for n := 0; ; n++ {
+		if n&1023 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		ok, err := r.Next(&rec)
+		if err != nil {
+			return nil, fmt.Errorf("read the log: %w", err)
+		}
+		if !ok {
+			break
+		}
+		if l.next == 0 {
+			if rec.Seq > b.First {
+				return nil, fmt.Errorf("%w: they were read from record %d on, and %d is the oldest", retained.ErrNotRetained,
+					b.First, rec.Seq)
+			}
+			if err := lone.Configure(servicesOf(services), rec.Time); err != nil {
+				return nil, fmt.Errorf("services at record %d: %w", rec.Seq, err)
+			}
+		}
+		l.apply(&rec)
+	}
+	if sha256.Sum256(lone.Append(nil)) != b.Hash {
+		return nil, ErrOtherCounts
+	}
+	if err := l.catchUp(source, seq); err != nil {
+		return nil, err
+	}
+	data := lone.Append(nil)
+	return func() (*fold.Lone, error) { return fold.RestoreLone(data) }, nil
 }

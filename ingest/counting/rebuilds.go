@@ -147,11 +147,7 @@ func (r *Rebuilds) configured(rec *wal.Record, before *fold.Config, f *fold.Fold
 
 // noteServices reports whether the services changed.
 func (r *Rebuilds) noteServices(seq uint64, cfg *fold.Config) bool {
-	now := serviceChange{Seq: seq, Services: []fold.Service{}}
-	for i := range cfg.Services {
-		s := &cfg.Services[i]
-		now.Services = append(now.Services, fold.Service{Name: s.Name, Types: s.Types, AdmitUnknown: s.AdmitUnknown})
-	}
+	now := serviceChange{Seq: seq, Services: servicesOf(cfg).Services}
 	list := r.state.Services
 	if n := len(list); n > 0 && reflect.DeepEqual(list[n-1].Services, now.Services) {
 		return false
@@ -161,6 +157,16 @@ func (r *Rebuilds) noteServices(seq uint64, cfg *fold.Config) bool {
 	}
 	r.state.Services = append(list, now)
 	return true
+}
+
+// servicesOf are the services of a configuration, with their types.
+func servicesOf(cfg *fold.Config) *fold.Config {
+	out := &fold.Config{Version: fold.ConfigVersion, Services: []fold.Service{}}
+	for i := range cfg.Services {
+		s := &cfg.Services[i]
+		out.Services = append(out.Services, fold.Service{Name: s.Name, Types: s.Types, AdmitUnknown: s.AdmitUnknown})
+	}
+	return out
 }
 
 // servicesAt are those at a record, as far back as they are known.

@@ -3,7 +3,10 @@ package annotation
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -56,6 +59,26 @@ func New(o Options) (*Store, error) {
 	}
 	s.spec, s.all = f.Spec, prune(f.Annotations, o.Now())
 	return s, nil
+}
+
+// Read reads the annotations of a file, which it leaves alone. A missing file has none.
+func Read(name string) ([]Annotation, error) {
+	data, err := fsys.ReadFile(name, fsys.MaxStateBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("annotations in %s are unreadable: %w", name, err)
+	}
+	if f.Version > FileVersion {
+		return nil, fmt.Errorf("%s has format %d, and this program reads format %d: %w", name, f.Version, FileVersion,
+			fsys.ErrNewer)
+	}
+	return Merge(f.Annotations), nil
 }
 
 // save writes what will be in force, and then puts it in force. s.mu is held.

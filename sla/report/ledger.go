@@ -42,6 +42,13 @@ func (o *LedgerOptions) AfterDeployment() time.Duration { return cmp.Or(o.Deploy
 // AnnotationsFunc lists the annotations about a service in a span, in the order of their times.
 type AnnotationsFunc func(service string, sp slo.Span) []annotation.Annotation
 
+// MadeBy lists those that there were at a time, of those that list makes a new list of.
+func MadeBy(at time.Time, list AnnotationsFunc) AnnotationsFunc {
+	return func(service string, sp slo.Span) []annotation.Annotation {
+		return slices.DeleteFunc(list(service, sp), func(a annotation.Annotation) bool { return a.Created.After(at) })
+	}
+}
+
 // Ledger charges what a group of an SLO spent of its budget over its period. It is nil if nothing was counted, and for
 // indicators that slo.IndicatorKind.Unledgered has a reason for.
 func (from *Source) Ledger(ctx context.Context, rep *sla.Report, r *sla.SLOReport) (*history.Ledger, error) {

@@ -42,7 +42,7 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 		if err != nil {
 			return nil, err
 		}
-		return writeAll(mailInput{Title: title, Report: r, Before: before, Page: api.reportPage(ask)}, v, nil)
+		return writeAll(mailInput{Title: title, Report: r, Before: before, Page: api.reportPage(ask)}, v, nil, nil)
 	}
 	var r, before *report.Report
 	latest := v.Rep
@@ -51,6 +51,9 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 		copyOutlooks(rep, latest)
 		all := api.ReportSource()
 		all.Counts, all.Kept = from.Counts, from.Kept
+		if all.Annotations != nil {
+			all.Annotations = report.MadeBy(latest.Time, all.Annotations)
+		}
 		v.Rep = rep
 		r, before, err = bothReports(ctx, new(report.Maker), all, rep, ask)
 		return err
@@ -58,7 +61,8 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 	if err != nil {
 		return nil, err
 	}
-	return writeAll(mailInput{Title: title, Report: r, Before: before, Page: api.reportPage(ask)}, v, seal)
+	return writeAll(mailInput{Title: title, Report: r, Before: before, Page: api.reportPage(ask)}, v, seal,
+		&api.Opt.Ledger)
 }
 
 // WriteSealed writes a report of the past in all forms, as far as it follows from the log.
@@ -68,7 +72,7 @@ func WriteSealed(ctx context.Context, from report.Source, rep *sla.Report, ask r
 	if err != nil {
 		return nil, err
 	}
-	return writeAll(mailInput{Report: r, Before: before, Whole: true}, site.View{Rep: rep}, seal)
+	return writeAll(mailInput{Report: r, Before: before, Whole: true}, site.View{Rep: rep}, seal, &from.LedgerOptions)
 }
 
 // bothReports makes a report, and the one of the period before.
@@ -98,7 +102,8 @@ func copyOutlooks(to, from *sla.Report) {
 	}
 }
 
-func writeAll(in mailInput, v site.View, seal *report.Seal) (out *WrittenReport, err error) {
+func writeAll(in mailInput, v site.View, seal *report.Seal,
+	ledger *report.LedgerOptions) (out *WrittenReport, err error) {
 	r := in.Report
 	out = &WrittenReport{Running: r.Running, Seal: seal}
 	if out.mailOutput, err = writeMail(in); err != nil {
@@ -110,6 +115,7 @@ func writeAll(in mailInput, v site.View, seal *report.Seal) (out *WrittenReport,
 	whole := newPeriodReport(r, v, seal != nil)
 	if seal != nil {
 		whole.Log = &v1.ReportLog{Position: seal.Position, Digest: seal.Digest, Evaluated: seal.Evaluated}
+		whole.Accounts, whole.Deployment = ledger.Order(), ledger.AfterDeployment().Seconds()
 	}
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(whole); err != nil {

@@ -51,15 +51,26 @@ func (site *Site) ReportSource() report.Source {
 
 // reportIncidents lists the incidents of a time for a report.
 func (site *Site) reportIncidents(from, to time.Time) (out []report.Incident, known bool) {
-	if !site.Opt.Brief().State.Recovered() || from.Before(site.Opt.Now().Add(-incident.Retention)) {
+	if !site.Opt.Brief().State.Recovered() {
 		return nil, false
 	}
-	for inc := range site.Opt.Incidents.View().All() {
-		if inc.Onset.Before(to) && (inc.Resolved == nil || !inc.Resolved.Time.Before(from)) {
-			out = append(out, newReportIncident(inc, site.Opt.Incidents.Spent(inc)))
+	return IncidentsOf(site.Opt.Incidents.View(), site.Opt.Now(), site.Opt.Incidents.Spent)(from, to)
+}
+
+// IncidentsOf lists the incidents of a time for a report, as they are now.
+func IncidentsOf(view *incident.View, now time.Time,
+	spent func(*incident.Incident) []incident.Spent) report.IncidentsFunc {
+	return func(from, to time.Time) (out []report.Incident, known bool) {
+		if from.Before(now.Add(-incident.Retention)) {
+			return nil, false
 		}
+		for inc := range view.All() {
+			if inc.Onset.Before(to) && (inc.Resolved == nil || !inc.Resolved.Time.Before(from)) {
+				out = append(out, newReportIncident(inc, spent(inc)))
+			}
+		}
+		return out, true
 	}
-	return out, true
 }
 
 func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.Incident {

@@ -69,7 +69,8 @@ const SubscriptionsFile = "subscriptions.json"
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
-		AlertsFile, NotificationsFile, notificationsJournal, reports.File, reports.Dir, ForecastsFile, AnnotationsFile,
+		AlertsFile, NotificationsFile, notificationsJournal, reports.File, reports.Dir, ForecastsFile,
+		reports.AnnotationsFile,
 		SubscriptionsFile, RejectsFile, sources.PositionsFile, AuditDir, RemoteWriteDir)}
 }
 
@@ -191,7 +192,7 @@ func (b *builder) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	file := filepath.Join(b.DataDir, AnnotationsFile)
+	file := filepath.Join(b.DataDir, reports.AnnotationsFile)
 	p.annotations, err = annotation.New(annotation.Options{File: file, Now: time.Now, Logger: b.Log})
 	if err != nil {
 		return p, err

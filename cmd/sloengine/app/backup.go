@@ -97,7 +97,7 @@ func (b *backups) serve(c *gin.Context) {
 // backupFiles are files in the data directory that a backup holds, beside those of backupDirs. It holds no key.
 var backupFiles = []string{
 	fsys.FormatFile, engine.InstanceFile, AlertsFile, reports.File, NotificationsFile, notificationsJournal,
-	ForecastsFile, AnnotationsFile, SubscriptionsFile, RejectsFile,
+	ForecastsFile, reports.AnnotationsFile, SubscriptionsFile, RejectsFile,
 }
 
 var backupDirs = []string{AuditDir, reports.Dir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,

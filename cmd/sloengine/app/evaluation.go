@@ -115,9 +115,6 @@ func (b *builder) seal(p *parts) func(context.Context, time.Time, func(*sla.Repo
 	}
 }
 
-// AnnotationsFile keeps the annotations.
-const AnnotationsFile = "annotations.json"
-
 // ForecastsFile keeps how well forecasts did.
 const ForecastsFile = "forecasts.json"
 

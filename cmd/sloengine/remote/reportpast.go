@@ -57,12 +57,7 @@ func (x *pastReport) write(ctx context.Context, s cli.Streams, period, service, 
 	if err != nil {
 		return err
 	}
-	if from := ask.Period.In(time.UTC).From; !known.Covers(from) || len(known.Rebuilt) > 0 {
-		lost := fmt.Sprintf("counts before %s cannot be computed: record %d is the oldest that is retained",
-			known.Since.Format(time.RFC3339), known.First)
-		if known.Covers(from) {
-			lost = "counts that were rebuilt from the log cannot be computed"
-		}
+	if lost := known.Lost(ask.Period.In(time.UTC).From); lost != "" {
 		stored, err := reports.Stored(x.dataDir, made.Seal.Position, &ask)
 		if err != nil {
 			return err
@@ -100,8 +95,10 @@ with its digests, and their chain with the digest in the report. The engine may 
 It also prints what changed since: late events, another definition or other planned
 maintenance, which add up to the numbers of now.
 
-Incidents, forecasts and the budget ledger are not compared: they do not follow from the log
-alone. Of a line that begins before the oldest retained record, whole days are compared.
+Rebuilt counts are made again, and compared with the hash of their takeover. Incidents are
+compared, and budget ledgers with the annotations of the data directory. What cannot be
+computed is named: forecasts, what an open incident had cost, and what is older than the
+oldest retained record. Of a line that begins before that record, whole days are compared.
 
 The exit code is 0 if all that could be computed is equal, and 3 if something differs.`,
 		Example: `  sloengine report verify gold-monthly-2026-10.json --data-dir data`,
@@ -145,6 +142,10 @@ func printVerified(out io.Writer, v *reports.Verified) error {
 	fmt.Fprintln(out)
 	for _, d := range v.Damaged {
 		fmt.Fprintf(out, "Damaged: %s\n", cli.Printable(d))
+	}
+	for _, r := range v.Rebuilt {
+		fmt.Fprintf(out, "Rebuilt: counts of %s from record %d on took over at record %d\n", cli.Printable(string(r.SLO)),
+			r.First, r.Seq)
 	}
 	for _, u := range v.Unknown {
 		fmt.Fprintf(out, "Cannot be computed: %s\n", cli.Printable(u))

@@ -41,8 +41,9 @@ slas:
   - {name: gold, window: 30d, components: {up: {slo: up, weight: 1}}}
 `
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(specText, "99", `outcome="failure"`))
-	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nlog: {segment: 1MiB, retain: 3d}\ndisk: {low_water: " +
-		"1MiB}\nrebuild: off\nreports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n"
+	settings := "checkpoint: {interval: 60ms, log: 64KiB}\nevaluator: {interval: 1s}\nlog: {segment: 1MiB, " +
+		"retain: 3d}\ndisk: {low_water: 1MiB}\nrebuild: off\n" +
+		"reports: [{name: weekly, every: week, formats: [json], to: {folder: sent}}]\n"
 	p := e2etest.Serve(t, dir, spec, settings)
 	sent := 0
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -70,12 +71,23 @@ slas:
 		require.Equal(t, want, code, "%s\n%s", out, errs)
 		return out
 	}
+	// What the ledger charges: a deployment, which is in no record, and an incident.
+	deployed := week.Add(30 * time.Hour)
+	var done struct{ ID string }
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/annotations", fmt.Sprintf(
+		`{"kind":"deployment","service":"shop","text":"v7","at":%q}`, deployed.Format(time.RFC3339)), &done)
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents", fmt.Sprintf(
+		`{"title":"bank down","service":"shop","by":"ann","onset":%q}`, week.Add(50*time.Hour).Format(time.RFC3339)), &done)
+	e2etest.Reports(t, p, 2)
 	command(0, "report", "send", "weekly", "--url", p.Base)
 	stored, err := filepath.Glob(filepath.Join(data, reports.Dir, "*.json"))
 	require.NoError(t, err)
 	require.Len(t, stored, 1)
-	year, number := week.ISOWeek()
-	period := fmt.Sprintf("%d-W%02d", year, number)
+	number := func(of time.Time) string {
+		year, week := of.ISOWeek()
+		return fmt.Sprintf("%d-W%02d", year, week)
+	}
+	period := number(week)
 	file := filepath.Join(dir, "sent", "weekly-"+period+".json")
 	if _, err := os.Stat(file); err != nil { // relative to the working directory of the engine
 		file = stored[0]
@@ -100,6 +112,26 @@ slas:
 	require.True(t, v.Equal)
 	require.Equal(t, "equal", v.Log)
 	require.Empty(t, v.Changes)
+	require.Contains(t, string(text), `"account":"deployment","name":"v7"`)
+	require.Contains(t, string(text), `"account":"incident"`)
+	running := command(0, "report", "--data-dir", data, "--period", number(time.Now()), "-o", "json")
+	tampered := filepath.Join(dir, "tampered.json")
+	require.NoError(t, os.WriteFile(tampered, []byte(running), 0o600))
+	require.True(t, verify(0, tampered, data).Equal, "deployments are not in the log")
+	for _, x := range []struct{ text, was, place string }{
+		{running, `"title":"bank down"`, "].title"},
+		{running, `"critical":1`, "incidents.critical"},
+		{string(text), `"account":"deployment","name":"v7"`, ".ledger.lines["},
+		{string(text), `"text":"bank down"`, ".ledger.lines["},
+		{string(text), `"deployment_seconds":3600`, ".ledger.lines"},
+	} {
+		other := strings.NewReplacer("bank", "lake", "v7", "v8", ":1", ":2", "3600", "7200").Replace(x.was)
+		require.Contains(t, x.text, x.was)
+		require.NoError(t, os.WriteFile(tampered, []byte(strings.ReplaceAll(x.text, x.was, other)), 0o600))
+		found := verify(3, tampered, data)
+		require.NotEmpty(t, found.Differences)
+		require.Contains(t, found.Differences[0].Place, x.place, x.was)
+	}
 	before := asOf(data)
 	require.Contains(t, command(0, "report", "verify", file, "--data-dir", data), "Numbers: equal")
 
@@ -180,7 +212,7 @@ slas:
 	require.Contains(t, errs, "no report of that position is stored")
 }
 
-// TestReportsOfRebuiltCounts: rebuilt counts are named, and are no difference.
+// TestReportsOfRebuiltCounts: rebuilt counts are made again from the log, and their takeover is named.
 func TestReportsOfRebuiltCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,7 +242,15 @@ slos:
 	require.Len(t, stored, 1)
 	out, errs, code := e2etest.Command(t, "report", "verify", stored[0], "--data-dir", filepath.Join(dir, "data"))
 	require.Zero(t, code, "%s%s", out, errs)
-	require.Contains(t, out, "counts of shop/up, which were rebuilt at record")
+	require.Contains(t, out, "Rebuilt: counts of shop/up from record 1 on took over at record ")
 	require.NotContains(t, out, "shop/other")
+	require.Contains(t, out, "Numbers: equal")
+	require.NotContains(t, out, "Cannot be computed: counts")
+	text, err := os.ReadFile(stored[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(stored[0], []byte(strings.Replace(string(text), `"bad":1`, `"bad":2`, 1)), 0o600))
+	out, errs, code = e2etest.Command(t, "report", "verify", stored[0], "--data-dir", filepath.Join(dir, "data"))
+	require.Equal(t, 3, code, "%s%s", out, errs)
+	require.Contains(t, out, "Differs: slos[")
 	p.Stop(t)
 }

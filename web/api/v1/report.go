@@ -87,15 +87,19 @@ type ReportThresholdGroup struct {
 
 // PeriodReport answers /api/v1/report.
 type PeriodReport struct {
-	Report     Report            `json:"report"`
-	Period     string            `json:"period"`
-	Unit       slo.CalendarUnit  `json:"unit"`
-	Previous   string            `json:"previous"`
-	Next       string            `json:"next"`
-	Service    string            `json:"service,omitempty"`
-	Agreement  string            `json:"agreement,omitempty"`
-	Zone       string            `json:"zone,omitempty"` // that was asked for
-	Log        *ReportLog        `json:"log,omitempty"`  // of a report that was sent
+	Report    Report           `json:"report"`
+	Period    string           `json:"period"`
+	Unit      slo.CalendarUnit `json:"unit"`
+	Previous  string           `json:"previous"`
+	Next      string           `json:"next"`
+	Service   string           `json:"service,omitempty"`
+	Agreement string           `json:"agreement,omitempty"`
+	Zone      string           `json:"zone,omitempty"` // that was asked for
+	Log       *ReportLog       `json:"log,omitempty"`  // of a report that was sent
+	// Accounts is the order in which the ledgers of a report with log charge, without corrections, which come first, and
+	// what is unexplained. Deployment is how long a deployment is charged.
+	Accounts   []slo.Account     `json:"accounts,omitempty"`
+	Deployment float64           `json:"deployment_seconds,omitempty"`
 	Begun      bool              `json:"begun"`
 	Running    bool              `json:"running"` // the period is not over everywhere
 	SLOs       []ReportSLO       `json:"slos"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +18,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // AsOf calls do with the report of a fold, and with the fold as the source of a report on a period. The same records
@@ -51,6 +55,8 @@ func AsOf(ctx context.Context, f *fold.Fold, in evaluator.Inputs, at time.Time,
 type Past struct {
 	Source *retained.Source
 	Spec   *spec.Spec // that was in force before the first one of the log; nil: the first one
+
+	Annotations []annotation.Annotation // those there are now
 }
 
 // OpenPast reads the data directory of an engine, which may be running.
@@ -59,7 +65,13 @@ func OpenPast(dataDir string) (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Past{Source: source}, nil
+	p := &Past{Source: source}
+	p.Annotations, err = annotation.Read(filepath.Join(dataDir, AnnotationsFile))
+	return p, err
+}
+
+func (p *Past) annotations(service string, sp slo.Span) []annotation.Annotation {
+	return annotation.Select(p.Annotations, service, sp)
 }
 
 // Known is how much of the past the log holds.
@@ -68,12 +80,45 @@ type Known struct {
 	Since time.Time // when that was received
 	Last  uint64    // the newest one that was read
 	End   time.Time // when that was received
-	// Rebuilt are SLOs whose counts replaced earlier ones at a record. They are not made again here.
-	Rebuilt map[slo.ID]uint64
+	// Rebuilt are the SLOs whose counts replaced earlier ones.
+	Rebuilt map[slo.ID]Takeover
+}
+
+// Takeover is the record at which rebuilt counts replaced earlier ones.
+type Takeover struct {
+	SLO   slo.ID `json:"slo"`
+	Seq   uint64 `json:"record"`
+	First uint64 `json:"counted_from_record"`
+	Why   string `json:"not_computed,omitempty"` // "": the counts were made again, with the hash of the takeover
+}
+
+// lost are the SLOs whose rebuilt counts could not be made again.
+func (k *Known) lost(id slo.ID) bool { return k.Rebuilt[id].Why != "" }
+
+func (k *Known) anyLost() bool {
+	for id := range k.Rebuilt {
+		if k.lost(id) {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *Known) rebuilt(id slo.ID) string {
-	return fmt.Sprintf("counts of %s, which were rebuilt at record %d", id, k.Rebuilt[id])
+	x := k.Rebuilt[id]
+	return fmt.Sprintf("counts of %s, which were rebuilt at record %d: %s", id, x.Seq, x.Why)
+}
+
+// Lost says which counts could not be made again; "" if all were.
+func (k *Known) Lost(from time.Time) string {
+	switch {
+	case !k.Covers(from):
+		return fmt.Sprintf("counts before %s cannot be computed: record %d is the oldest that is retained",
+			k.Since.Format(time.RFC3339), k.First)
+	case k.anyLost():
+		return "counts that were rebuilt from the log cannot be computed"
+	}
+	return ""
 }
 
 // Covers reports whether the log holds all events of a period.
@@ -92,8 +137,11 @@ type lane struct {
 // walk is a way through the log.
 type walk struct {
 	Known
-	lanes []*lane
-	rules []uint64 // config records behind the position of the report
+	ctx    context.Context
+	source *retained.Source
+	begun  *fold.Config // of the first record
+	lanes  []*lane
+	rules  []uint64 // config records behind the position of the report
 }
 
 // walk folds the log up to a position with as many folds, and continues to its end if further is set: the first fold
@@ -104,7 +152,7 @@ func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{Known: Known{Rebuilt: map[slo.ID]uint64{}}}
+	w := &walk{ctx: ctx, source: p.Source, Known: Known{Rebuilt: map[slo.ID]Takeover{}}}
 	for range folds {
 		f, err := fold.New(fold.Options{})
 		if err != nil {
@@ -170,16 +218,21 @@ func (w *walk) apply(rec *wal.Record, behind bool) error {
 		if err != nil {
 			return err
 		}
-		for _, ind := range b.Indicators {
-			if b.Kind != record.RebuiltTaken {
-				break
+		if b.Kind == record.RebuiltTaken {
+			if err := w.takeOver(rec, &b, behind); err != nil {
+				return err
 			}
-			id, _, _ := strings.Cut(ind, "#")
-			w.Rebuilt[slo.ID(id)] = rec.Seq
 		}
 	}
 	if rec.Type == record.TypeConfig && behind {
 		w.rules = append(w.rules, rec.Seq)
+	}
+	if begins {
+		first, err := evaluator.Compile(counting.Inputs(w.lanes[0].spec))
+		if err != nil {
+			return err
+		}
+		w.begun = first
 	}
 	for _, l := range w.lanes {
 		if begins && rec.Type != record.TypeConfig {
@@ -207,6 +260,37 @@ func (w *walk) apply(rec *wal.Record, behind bool) error {
 		}
 		// What the engine could not apply it could not count.
 		_ = l.state.Apply(*rec, func(int, []byte, string) {})
+	}
+	return nil
+}
+
+// takeOver makes rebuilt counts again. A fold that keeps its spec keeps its counts, too: those that take over are of
+// another definition.
+func (w *walk) takeOver(rec *wal.Record, b *record.Rebuilt, behind bool) error {
+	why := ""
+	last := w.lanes[len(w.lanes)-1]
+	again, err := counting.Remake(w.ctx, w.source, b, rec.Seq, w.begun, last.state.Fold.Config())
+	switch {
+	case w.ctx.Err() != nil:
+		return context.Cause(w.ctx)
+	case err != nil:
+		why = err.Error()
+	}
+	for _, l := range w.lanes {
+		if l.state.Fold.Advance(rec.Time, fold.Tick); why != "" || behind && l.frozen {
+			continue
+		}
+		made, err := again()
+		if err == nil {
+			err = l.state.Fold.TakeOver(made)
+		}
+		if err != nil {
+			return fmt.Errorf("rebuilt counts: %w", err)
+		}
+	}
+	for _, ind := range b.Indicators {
+		id, _, _ := strings.Cut(ind, "#")
+		w.Rebuilt[slo.ID(id)] = Takeover{SLO: slo.ID(id), Seq: rec.Seq, First: b.First, Why: why}
 	}
 	return nil
 }
@@ -254,7 +338,11 @@ func (p *Past) firstSpec(ctx context.Context) (_ *spec.Spec, err error) {
 func (p *Past) Report(ctx context.Context, ask report.Query, at uint64) (out *api.WrittenReport, k Known, err error) {
 	w, err := p.walk(ctx, 1, at, false, func(w *walk) error {
 		var err error
-		out, err = w.lanes[0].written(ctx, p.Source, w, ask, time.Time{})
+		out, err = w.lanes[0].written(ctx, p.Source, w, ask, time.Time{}, func(from *report.Source) {
+			// Deployments are not in the log: with them the same records would not give the same.
+			from.LedgerOptions.Accounts = slices.DeleteFunc(slices.Clone(slo.LedgerOrder),
+				func(a slo.Account) bool { return a == slo.AccountDeployment })
+		})
 		return err
 	})
 	if err != nil {
@@ -263,8 +351,9 @@ func (p *Past) Report(ctx context.Context, ask report.Query, at uint64) (out *ap
 	return out, w.Known, nil
 }
 
-func (l *lane) written(ctx context.Context, source *retained.Source, w *walk, ask report.Query,
-	when time.Time) (out *api.WrittenReport, err error) {
+// written is a report of the fold. add completes its source by what does not follow from the log.
+func (l *lane) written(ctx context.Context, source *retained.Source, w *walk, ask report.Query, when time.Time,
+	add func(*report.Source)) (out *api.WrittenReport, err error) {
 	seal := &report.Seal{Position: w.Last, Evaluated: when}
 	if when.IsZero() {
 		seal.Evaluated = w.End
@@ -277,6 +366,9 @@ func (l *lane) written(ctx context.Context, source *retained.Source, w *walk, as
 	}
 	err = AsOf(ctx, l.state.Fold, counting.Inputs(l.spec), seal.Evaluated,
 		func(rep *sla.Report, from report.Source) (err error) {
+			from.Incidents = site.IncidentsOf(l.state.Incidents.View(), seal.Evaluated,
+				func(inc *incident.Incident) []incident.Spent { return inc.Spent })
+			add(&from)
 			out, err = api.WriteSealed(ctx, from, rep, ask, seal)
 			return err
 		})

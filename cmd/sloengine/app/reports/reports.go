@@ -28,6 +28,9 @@ const (
 	Dir  = "reports"
 )
 
+// AnnotationsFile keeps the annotations.
+const AnnotationsFile = "annotations.json"
+
 // maxStored is how many reports are stored. Beyond it the oldest are deleted.
 const maxStored = 1000
 

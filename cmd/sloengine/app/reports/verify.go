@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
@@ -37,7 +38,10 @@ type Verified struct {
 	Equal       bool         `json:"equal"` // all that could be computed
 	Differences []Difference `json:"differences"`
 	More        int          `json:"more_differences,omitempty"`
-	Unknown     []string     `json:"not_computed,omitempty"` // what the log does not go back to
+	Unknown     []string     `json:"not_computed,omitempty"` // what does not follow from what is left of the log
+
+	// Rebuilt are SLOs of the report whose counts replaced earlier ones.
+	Rebuilt []Takeover `json:"rebuilt,omitempty"`
 
 	Until   uint64   `json:"changes_until"` // the last record
 	Specs   []uint64 `json:"spec_records"`  // that were written since
@@ -99,8 +103,18 @@ func (p *Past) Verify(ctx context.Context, file []byte) (*Verified, error) {
 		sent map[changeKey]*report.SLO
 		then Known
 	)
+	book := incident.NewBook().View()
 	w, err := p.walk(ctx, 2, have.Log.Position, true, func(w *walk) error {
-		made, err := w.lanes[0].written(ctx, p.Source, w, ask, have.Log.Evaluated)
+		book = w.lanes[0].state.Incidents.View()
+		made, err := w.lanes[0].written(ctx, p.Source, w, ask, have.Log.Evaluated, func(from *report.Source) {
+			if have.Accounts == nil {
+				return // its ledgers are not compared
+			}
+			from.LedgerOptions = report.LedgerOptions{Accounts: have.Accounts,
+				Deployment: time.Duration(have.Deployment * float64(time.Second))}
+			// Those that were deleted since are not there.
+			from.Annotations = report.MadeBy(have.Log.Evaluated, p.annotations)
+		})
 		if err != nil {
 			return err
 		}
@@ -117,7 +131,12 @@ func (p *Past) Verify(ctx context.Context, file []byte) (*Verified, error) {
 	if err := p.checkLog(ctx, out, have.Log); err != nil {
 		return nil, err
 	}
-	if err := out.compare(&then, file, text); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(then.Rebuilt)) {
+		if slices.ContainsFunc(have.SLOs, func(x v1.ReportSLO) bool { return x.ID == id }) {
+			out.Rebuilt = append(out.Rebuilt, then.Rebuilt[id])
+		}
+	}
+	if err := out.compare(&then, book, file, text); err != nil {
 		return nil, err
 	}
 	out.Equal = out.Log != "differs" && len(out.Damaged) == 0 && len(out.Differences) == 0
@@ -133,7 +152,10 @@ func (p *Past) Verify(ctx context.Context, file []byte) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	for id := range w.Rebuilt {
+	for _, id := range slices.Sorted(maps.Keys(w.Rebuilt)) {
+		if !w.lost(id) {
+			continue
+		}
 		gone := func(k changeKey, _ *report.SLO) bool { return k.id == id }
 		maps.DeleteFunc(sent, gone)
 		maps.DeleteFunc(frozen, gone)
@@ -178,10 +200,10 @@ func (p *Past) checkLog(ctx context.Context, out *Verified, of *v1.ReportLog) er
 var compared = []string{"period", "unit", "service", "agreement", "zone", "begun", "running", "slos", "slas",
 	"thresholds", "limits", "costs"}
 
-// other are fields of lines that follow from other data: forecasts, incidents and annotations.
+// other are fields of lines that are not compared field by field: a forecast is drawn from past hours at its time.
 var other = []string{"forecast", "ledger"}
 
-func (x *Verified) compare(k *Known, file, computed []byte) error {
+func (x *Verified) compare(k *Known, book *incident.View, file, computed []byte) error {
 	read := func(data []byte) (out map[string]any, err error) {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.UseNumber()
@@ -197,7 +219,7 @@ func (x *Verified) compare(k *Known, file, computed []byte) error {
 	}
 	for _, name := range compared {
 		a, b := have[name], want[name]
-		if len(k.Rebuilt) > 0 && (name == "slas" || name == "costs") {
+		if k.anyLost() && (name == "slas" || name == "costs") {
 			x.Unknown = append(x.Unknown, name+": they have rebuilt counts")
 			continue
 		}
@@ -211,7 +233,108 @@ func (x *Verified) compare(k *Known, file, computed []byte) error {
 			x.line(k, fmt.Sprintf("%s[%d]", name, i), lines[i], made[i])
 		}
 	}
+	x.incidents(k, have["incidents"], want["incidents"])
+	x.ledgers(k, book, have, want)
 	return nil
+}
+
+// incidents compares those of the report. What they cost is known from their end on.
+func (x *Verified) incidents(k *Known, file, log any) {
+	a, ok := file.(map[string]any)
+	b, okay := log.(map[string]any)
+	if !ok || !okay {
+		if file != nil {
+			x.Unknown = append(x.Unknown, "incidents: those of the time are not in what is left of the log")
+		}
+		return
+	}
+	byID := func(m map[string]any) map[string]map[string]any {
+		out := map[string]map[string]any{}
+		list, _ := m["items"].([]any)
+		for _, i := range list {
+			if item, ok := i.(map[string]any); ok {
+				out[fmt.Sprint(item["id"])] = item
+			}
+		}
+		return out
+	}
+	have, made := byID(a), byID(b)
+	earlier := false
+	for _, id := range slices.Sorted(maps.Keys(merged(have, made))) {
+		f, l, place := have[id], made[id], "incidents["+id+"]"
+		detected, _ := f["detected"].(string)
+		switch at, err := time.Parse(time.RFC3339Nano, detected); {
+		case f != nil && l == nil && k.First != 1 && err == nil && at.Before(k.Since):
+			earlier = true
+			x.Unknown = append(x.Unknown, place+": it was detected before the oldest record that is retained")
+		case f == nil || l == nil:
+			x.differs(place, f, l)
+		default:
+			for _, field := range slices.Sorted(maps.Keys(merged(f, l))) {
+				if (field == "budget_spent" || field == "cost") && l[field] == nil && f[field] != nil {
+					x.Unknown = append(x.Unknown, place+"."+field+": the incident was open, and its cost that of the minute")
+					continue
+				}
+				x.diff(place+"."+field, f[field], l[field])
+			}
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(merged(a, b))) {
+		switch {
+		case field == "items":
+		case earlier || field == "previous" && k.First != 1:
+			x.Unknown = append(x.Unknown, "incidents."+field+": some were detected before the oldest record that is retained")
+		default:
+			x.diff("incidents."+field, a[field], b[field])
+		}
+	}
+}
+
+// ledgers compares the budget ledgers, and says which lines have forecasts.
+func (x *Verified) ledgers(k *Known, book *incident.View, have, want map[string]any) {
+	lines, _ := have["slos"].([]any)
+	made, _ := want["slos"].([]any)
+	forecasts := 0
+	for i := range min(len(lines), len(made)) {
+		a, _ := lines[i].(map[string]any)
+		b, _ := made[i].(map[string]any)
+		if a["forecast"] != nil {
+			forecasts++
+		}
+		place := fmt.Sprintf("slos[%d].ledger", i)
+		id := slo.ID(fmt.Sprint(name(b)))
+		from, _ := b["from"].(string)
+		at, err := time.Parse(time.RFC3339Nano, from)
+		switch {
+		case a["ledger"] == nil && b["ledger"] == nil || k.lost(id) || err != nil || !k.Covers(at):
+			// Nothing is charged, or the whole line is named already.
+		case have["accounts"] == nil:
+			x.Unknown = append(x.Unknown, place+": an earlier version wrote it, without the order of the accounts")
+		default:
+			if old := missing(book, a["ledger"]); old != "" && k.First != 1 {
+				x.Unknown = append(x.Unknown, place+": incident "+old+" began before the oldest record that is retained")
+				continue
+			}
+			x.diff(place, a["ledger"], b["ledger"])
+		}
+	}
+	if forecasts > 0 {
+		x.Unknown = append(x.Unknown, fmt.Sprintf("forecast of %d lines: it is of the hours and the model of its time", forecasts))
+	}
+}
+
+// missing is the first incident of a ledger that a book does not have.
+func missing(book *incident.View, ledger any) string {
+	l, _ := ledger.(map[string]any)
+	lines, _ := l["lines"].([]any)
+	for i := range lines {
+		x, _ := lines[i].(map[string]any)
+		id, _ := x["name"].(string)
+		if x["account"] == string(slo.AccountIncident) && book.Get(id) == nil {
+			return id
+		}
+	}
+	return ""
 }
 
 // line compares a line. One that begins before the log has its whole days compared.
@@ -222,7 +345,7 @@ func (x *Verified) line(k *Known, place string, file, log any) {
 		x.diff(place, file, log)
 		return
 	}
-	if id := slo.ID(fmt.Sprint(name(b))); k.Rebuilt[id] > 0 {
+	if id := slo.ID(fmt.Sprint(name(b))); k.lost(id) {
 		x.Unknown = append(x.Unknown, place+": "+k.rebuilt(id))
 		return
 	}
@@ -265,8 +388,9 @@ func daysFrom(days any, first string) (out []any) {
 	return out
 }
 
-func merged(a, b map[string]any) map[string]any {
-	out := maps.Clone(a)
+func merged[T any](a, b map[string]T) map[string]T {
+	out := map[string]T{}
+	maps.Copy(out, a)
 	maps.Copy(out, b)
 	return out
 }
@@ -292,6 +416,10 @@ func (x *Verified) diff(place string, file, log any) {
 			return
 		}
 	}
+	x.differs(place, file, log)
+}
+
+func (x *Verified) differs(place string, file, log any) {
 	if len(x.Differences) == maxShown {
 		x.More++
 		return
