@@ -319,7 +319,8 @@ func (x *Verified) ledgers(k *Known, book *incident.View, have, want map[string]
 		}
 	}
 	if forecasts > 0 {
-		x.Unknown = append(x.Unknown, fmt.Sprintf("forecast of %d lines: it is of the hours and the model of its time", forecasts))
+		x.Unknown = append(x.Unknown,
+			fmt.Sprintf("forecast of %d lines: it is of the hours and the model of its time", forecasts))
 	}
 }
 
