@@ -89,9 +89,10 @@ var wrongSettings = []struct {
 		[]string{`1:70: notifications.alertmanagers[0].bearer_token_file: open DIR/nowhere: no such file or directory`}},
 	{"external label", "notifications: {external_labels: {alertname: x, a-b: y}}",
 		[]string{
-			`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label (letters, ` +
-				`digits and underscore, as in prometheus.yml)`, `1:54: notifications.external_labels.a-b: "a-b" is not a name ` +
-				`for an external label (letters, digits and underscore, as in prometheus.yml)`}},
+			`1:46: notifications.external_labels.alertname: "alertname" is not a name for an external label ` +
+				`(letters, digits and underscore, as in prometheus.yml)`,
+			`1:54: notifications.external_labels.a-b: "a-b" is not a name for ` +
+				`an external label (letters, digits and underscore, as in prometheus.yml)`}},
 	{"job", "notifications: {job: ''}",
 		[]string{`1:22: notifications.job: must not be empty (the job_name of the scrape in prometheus.yml)`}},
 	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
@@ -181,8 +182,8 @@ var wrongSettings = []struct {
 			`1:104: sources[0].prometheus.external_labels.http://a: are those of ftp://c, whose events would count twice ` +
 				`(give each server its own, or let replicas write to a source with receive and ha)`,
 			`1:165: sources[0].prometheus.external_labels.http://d: is no server of the source (write it as in url)`,
-			`1:171: sources[0].prometheus.external_labels.http://d.a-b: "a-b" is not a name for an external label (letters, ` +
-				`digits and underscore, as in prometheus.yml)`}},
+			`1:171: sources[0].prometheus.external_labels.http://d.a-b: "a-b" is not a name for an external label ` +
+				`(letters, digits and underscore, as in prometheus.yml)`}},
 	{"too many servers", "sources: [{name: a, prometheus: {url: [" + strings.Repeat("'http://a', ", 200) + "]}}]",
 		[]string{`1:39: sources[0].prometheus.url: has 200 servers, and at most 50 are read (write the others in another ` +
 			`source, with services)`}},
