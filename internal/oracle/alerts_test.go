@@ -245,9 +245,17 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		}
 		return missing || may && may2 && may3, must, true
 	case alerts.LiveExhausted:
-		may1, must1, b, _, _ := above(s.Window.Rolling, s.Objective.Budget(), true)
-		may2, must2 := enough(b, a.MinEvents)
-		return missing || may1 && may2, must1 && must2, true
+		spent := func() (may, must bool) {
+			may1, must1, b, _, _ := above(s.Window.Rolling, (1-a.Below)*s.Objective.Budget(), true)
+			may2, must2 := enough(b, a.MinEvents)
+			return may1 && may2, must1 && must2
+		}
+		may, must = spent()
+		for kept := a.KeepFiringFor; kept > 0 && !may && now > 5*time.Minute; kept -= 5 * time.Minute {
+			now -= 5 * time.Minute
+			may, _ = spent()
+		}
+		return missing || may, must, true
 	case alerts.LiveRatio:
 		may1, must1, b, low, high := above(a.Window, a.Above, false)
 		may2, must2 := enough(b, a.MinEvents)
