@@ -29,8 +29,8 @@ func TestSeverities(t *testing.T) {
 	}
 	got := severities()
 	require.ElementsMatch(t, got[SeverityPage], []string{
-		NameBurnPage, "ShopTooManyErrors", "IngestUnavailable", "EngineNotReady", "IngestDiskLow", "WriteAheadLogPoisoned",
-		"EvaluatorStopped", "NotificationsFailing",
+		NameBurnPage, NameBudgetLow, "ShopTooManyErrors", "IngestUnavailable", "EngineNotReady", "IngestDiskLow",
+		"WriteAheadLogPoisoned", "EvaluatorStopped", "NotificationsFailing",
 	})
 	require.Equal(t, []string{NameWatchdog}, got[SeverityNone])
 	require.Contains(t, got[SeverityInfo], NameLatencyRecovered)

@@ -56,7 +56,11 @@ func TestTextsAreThoseOfPrometheus(t *testing.T) {
 			require.True(t, ok, "%s %v has no rule", l.Alert, l.Labels)
 			for _, v := range values {
 				got := l.Texts.Render(labels, v)
-				require.Len(t, got, len(r.Annotations), l.Alert)
+				queried := 0 // the forecast is the engine's own where it sends the alert
+				if r.Annotations[AnnotationForecast] != "" {
+					queried = 1
+				}
+				require.Len(t, got, len(r.Annotations)-queried, l.Alert)
 				for _, a := range got {
 					want, err := expand(t, r.Annotations[a.Name], labels, v)
 					require.NoError(t, err)

@@ -88,7 +88,9 @@ type rebuildWorld struct {
 
 	stopping atomic.Bool // steps may meet the end of the engine
 
-	forgets bool // services are forgotten now and then
+	forgets   bool // services are forgotten now and then
+	uncovered bool // no backfill says what it covers
+	damaged   bool // the history lacks records
 
 	specs     *Specs     // nil: cfg is what is counted
 	files     *Spec      // what the files say, with specs
@@ -158,7 +160,7 @@ func (w *rebuildWorld) traffic(rng *rand.Rand, rounds int) {
 	ctx := context.Background()
 	for range rounds {
 		b := &event.Batch{Backfill: rng.IntN(6) == 0}
-		if b.Backfill && rng.IntN(2) == 0 {
+		if b.Backfill && !w.uncovered && rng.IntN(2) == 0 {
 			at := w.now.Load() - int64(rng.IntN(48))*int64(time.Hour)
 			b.Covers = []event.Span{{From: at - int64(time.Hour), To: at}}
 		}
@@ -257,7 +259,7 @@ func (w *rebuildWorld) records() (all []wal.Record) {
 		all = append(all, rec)
 	}
 	gaps, _ := r.Gaps()
-	require.Empty(w.t, gaps)
+	require.Equal(w.t, w.damaged, len(gaps) > 0)
 	require.NoError(w.t, r.Close())
 	return all
 }
@@ -308,8 +310,7 @@ func (w *rebuildWorld) requireSameCounts(records []wal.Record, defined *fold.Con
 	}
 	want := asIf(t, records, defined, 0)
 	want = asIf(t, records, defined, generation(got)-generation(want))
-	require.Equal(t, want.Watermark(), got.Watermark())
-	require.Equal(t, readAll(want, id), readAll(got, id), id)
+	w.requireSameReads(want, id)
 	clock := func(f *fold.Fold) uint64 { return f.Parts()[0].Version }
 	var data [2][]byte
 	for _, f := range []*fold.Fold{want, got} {
@@ -333,6 +334,13 @@ func (w *rebuildWorld) requireSameCounts(records []wal.Record, defined *fold.Con
 	}
 	require.NotEmpty(t, data[0])
 	require.Equal(t, data[0], data[1], id)
+}
+
+// requireSameReads compares what an SLO shows with what it shows in another fold.
+func (w *rebuildWorld) requireSameReads(want *fold.Fold, id string) {
+	w.t.Helper()
+	require.Equal(w.t, want.Watermark(), w.state.Fold.Watermark())
+	require.Equal(w.t, readAll(want, id), readAll(w.state.Fold, id), id)
 }
 
 // readAll is what an SLO shows: its counts by the hour for 120 days, what was observed, and work in flight.
@@ -399,6 +407,55 @@ func TestRebuildIsAsIfCounted(t *testing.T) {
 				require.True(t, w.forgets || since.Equal(rebuildStart))
 				w.requireSameCounts(records, w.cfg, "shop/"+name)
 			}
+		})
+	}
+}
+
+// TestRebuildFromADamagedHistory: records that cannot be read are counted by nothing, and their time is unobserved, as
+// for an engine whose log lost them.
+func TestRebuildFromADamagedHistory(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 13))
+			changed := []string{"availability", "latency", "minutes", "shipping"}
+			w := newRebuildWorld(t, fsystest.New(), rebuildConfig(), rebuildStart)
+			w.uncovered = true // a takeover adds what backfills covered while the engine was not up
+			w.start(true)
+			w.traffic(rng, 200)
+			before := w.records()
+			var files []string
+			testkit.Eventually(t, "some of the log is history", func() bool {
+				names, err := w.disk.List("/data/history")
+				require.NoError(t, err)
+				files = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".hist") })
+				return len(files) > 4
+			})
+			slices.Sort(files)
+			name := filepath.Join("/data/history", files[len(files)/2])
+			data, err := w.disk.ReadFile(name)
+			require.NoError(t, err)
+			data[len(data)/3] ^= 1
+			require.NoError(t, w.disk.WriteFile(name, data))
+			w.damaged = true
+			w.change(rebuildConfig(changed...))
+			w.traffic(rng, 30)
+			w.rebuilt()
+			records := w.end()
+			require.NotEmpty(t, w.reb.state.Done)
+			readable := 0
+			for _, rec := range records {
+				if rec.Seq <= before[len(before)-1].Seq {
+					readable++
+				}
+			}
+			require.Less(t, readable, len(before))
+			for _, name := range changed {
+				w.requireSameReads(asIf(t, records, w.cfg, 0), "shop/"+name)
+			}
+			whole := asIf(t, before, w.cfg, 0)
+			lacking := asIf(t, records[:readable], w.cfg, 0)
+			require.NotEqual(t, readAll(whole, "shop/availability"), readAll(lacking, "shop/availability"))
 		})
 	}
 }

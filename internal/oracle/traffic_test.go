@@ -47,7 +47,8 @@ slos:
     group_by: [product]
     expect: [a, b, c]
     indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
-    alerting: {min_events: 40, ticket: {for: 5m}, no_data: {disabled: true}, budget_left: [60, {left: 25, severity: page}]}
+    alerting:
+      {min_events: 40, ticket: {for: 5m}, no_data: {disabled: true}, budget_left: [60, {left: 25, severity: page}]}
   - name: latency
     objective: 95
     window: 6h
