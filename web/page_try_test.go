@@ -124,6 +124,7 @@ func TestTryPage(t *testing.T) {
 		require.Contains(t, body, want)
 	}
 	require.NotContains(t, body, "<TRVL10>")
+	require.NotContains(t, body, "types: any", "what is copied would change the types of the service")
 	page("/slo/try?id=no/such", 404)
 	theirs := newScope([]string{"insurance-unpaid"}).restrict(b.web.Opt)
 	require.NotNil(t, theirs.Try(asked[0]).Result)

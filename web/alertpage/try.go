@@ -1,6 +1,7 @@
 package alertpage
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"net/http"
@@ -92,7 +93,9 @@ func (h *Handler) tryPage(c *gin.Context) {
 		if p.Problems = problems; len(problems) > 0 {
 			status = http.StatusBadRequest
 		} else {
-			p.YAML = lines(yaml)
+			// The head is of a file with this SLO alone: its types are not those of the service.
+			_, entry, _ := bytes.Cut(yaml, []byte("\nslos:\n"))
+			p.YAML = lines(entry)
 			status = h.try(c, &p, s, candidate, yaml, last*24*time.Hour)
 		}
 	}
