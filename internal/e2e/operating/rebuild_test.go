@@ -55,11 +55,7 @@ func TestChangedDefinitionTakesOver(t *testing.T) {
 		fmt.Fprintf(&b, `{"id":"%d","service":"shop","type":"order","outcome":%q,"attributes":{"kind":%q}}`+"\n", i,
 			[]string{"success", "failure"}[i%2], []string{"a", "a", "b"}[i%3])
 	}
-	//nolint:noctx // test
-	req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events", strings.NewReader(b.String()))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	status, answer := e2etest.Exchange(t, req)
+	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", b.String())
 	require.Equal(t, http.StatusAccepted, status, answer)
 	const before, after = "0.99: 67 good, 67 bad", "0.95: 100 good, 100 bad"
 	testkit.Eventually(t, "the SLO is counted", func() bool { return checkout(t, p) == before })
