@@ -24,7 +24,7 @@ func TestVerify(t *testing.T) {
 		w.save()
 		source, err := engine.OpenLog(fsys.OS(), w.dir)
 		require.NoError(t, err)
-		return Verify(t.Context(), source, 10*time.Second, alerts.Options{})
+		return Verify(t.Context(), source, time.Now(), 10*time.Second, alerts.Options{})
 	}
 	_, err := verify()
 	require.ErrorContains(t, err, "has no ticks")

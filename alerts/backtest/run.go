@@ -29,7 +29,7 @@ type Options struct {
 	Given []Incident // to rate alerts against; nil: those of Book
 	Book  Book
 
-	Progress func(share float64) // nil: nobody is told
+	Progress func(share float64) // nil: not called
 	CPU      float64             // share of a core, in (0,1]; 0: all of it
 	// Own says that the reader of the result may see the services of the candidate only, which is a part of the spec in
 	// force. Then the budgets of each hour are in the result, and proposals are not.
@@ -70,9 +70,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return out, nil
 }
 
-// Verify compares the log with the engine that wrote it.
-func Verify(ctx context.Context, source *retained.Source, interval time.Duration, a alerts.Options) (*Checked, error) {
-	r := &replay{source: source, to: time.Now().UTC(), interval: interval, alerts: a, zone: time.UTC}
+// Verify compares the log until now with the engine that wrote it.
+func Verify(ctx context.Context, source *retained.Source, now time.Time, interval time.Duration,
+	a alerts.Options) (*Checked, error) {
+	r := &replay{source: source, to: now.UTC(), interval: interval, alerts: a, zone: time.UTC}
 	if err := r.checking(); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type RunnerOptions struct {
 	Alerts    alerts.Options
 	InForce   func() *spec.Spec
 	Incidents func() *incident.View
+	Now       func() time.Time
 	LogError  func(msg string, err error) // takes what is not the fault of a candidate
 }
 
@@ -82,7 +83,7 @@ func NewRunner(o RunnerOptions) *Runner { return &Runner{opt: o, wake: make(chan
 
 // Try begins a replay, or says how far it is.
 func (r *Runner) Try(q Request) Status {
-	now := time.Now()
+	now := r.opt.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.done) - 1; i >= 0; i-- {
@@ -127,7 +128,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		abandoned := limited.Err() != nil && !errors.Is(context.Cause(limited), ErrTooLong)
 		cancel()
 		r.mu.Lock()
-		j.over, j.result, j.err = time.Now(), result, err
+		j.over, j.result, j.err = r.opt.Now(), result, err
 		if j.After, j.Before = nil, nil; !abandoned {
 			r.done = append(r.done, j)
 			r.done = r.done[max(0, len(r.done)-maxResults):]
@@ -149,13 +150,13 @@ func (r *Runner) replay(ctx context.Context, j *job) (out *Result, err error) {
 	if o.Before == nil {
 		o.Before = r.opt.InForce()
 	}
-	o.To = time.Now().UTC()
+	o.To = r.opt.Now().UTC()
 	o.From = o.To.Add(-j.Last)
 	o.Book.View = r.opt.Incidents()
 	o.Progress = func(share float64) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if j.progress = share; time.Since(j.asked) > abandonedFrom {
+		if j.progress = share; r.opt.Now().Sub(j.asked) > abandonedFrom {
 			j.cancel()
 		}
 	}

@@ -56,7 +56,7 @@ func TestRunner(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, book.Apply(time.Now().Add(-5*time.Hour), payload))
 		}
-		r := NewRunner(RunnerOptions{Source: source, Interval: 10 * time.Second,
+		r := NewRunner(RunnerOptions{Source: source, Now: time.Now, Interval: 10 * time.Second,
 			InForce: func() *spec.Spec { return before }, Incidents: book.View, LogError: func(_ string, err error) {
 				t.Error(err)
 			}})

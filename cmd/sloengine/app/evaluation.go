@@ -85,6 +85,7 @@ func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error
 func (b *builder) tries(p *parts) *backtest.Runner {
 	return backtest.NewRunner(backtest.RunnerOptions{
 		Source: p.storage.engine.History().Source(), Interval: b.config.Evaluator.Interval, Alerts: b.config.AlertOptions(),
+		Now:     time.Now,
 		InForce: func() *spec.Spec { return b.specs.InForce().Spec }, Incidents: p.incidents.View,
 		LogError: func(msg string, err error) { b.Log.Error(msg, "err", err) },
 	})

@@ -130,7 +130,7 @@ func (x *command) runCheck(ctx context.Context, o *backtest.Options) error {
 	if err != nil {
 		return err
 	}
-	out, err := backtest.Verify(ctx, source, o.Interval, o.Alerts)
+	out, err := backtest.Verify(ctx, source, time.Now(), o.Interval, o.Alerts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", cli.Printable(x.dataDir), err)
 	}
