@@ -160,8 +160,8 @@ func (r *reloader) holding(ctx context.Context, next *counting.Spec) (*counting.
 	return r.parts.evaluation.rebuilds.Holding(next, r.start.specs.InForce().Spec, held), nil
 }
 
-// activate puts definitions of the files in force for SLOs whose earlier ones were, together with a record on their
-// counts, if still says so.
+// activate puts definitions of the files in force for SLOs that had their earlier definitions until now, together with
+// a record on their counts, if still says so.
 func (r *reloader) activate(ctx context.Context, ids []slo.ID, b record.Rebuilt, still func() bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -80,7 +80,7 @@ type Known struct {
 	Since time.Time // when that was received
 	Last  uint64    // the newest one that was read
 	End   time.Time // when that was received
-	// Rebuilt are the SLOs whose counts replaced earlier ones.
+	// Rebuilt are the SLOs whose counts were replaced by rebuilt ones.
 	Rebuilt map[slo.ID]Takeover
 }
 

@@ -40,7 +40,7 @@ type Verified struct {
 	More        int          `json:"more_differences,omitempty"`
 	Unknown     []string     `json:"not_computed,omitempty"` // what does not follow from what is left of the log
 
-	// Rebuilt are SLOs of the report whose counts replaced earlier ones.
+	// Rebuilt are SLOs of the report whose counts were replaced by rebuilt ones.
 	Rebuilt []Takeover `json:"rebuilt,omitempty"`
 
 	Until   uint64   `json:"changes_until"` // the last record
