@@ -3,7 +3,6 @@ package backtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
@@ -11,7 +10,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/retained"
-	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // Book is the engine's book of incidents as it is now: that of the newest checkpoint, and the records behind it. A
@@ -57,17 +55,9 @@ func (b *Book) follow(
 		return false, err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	var rec wal.Record
-	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		ok, err := reader.Next(&rec)
+	for rec, err := range reader.Rest(ctx) {
 		if err != nil {
-			return false, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			break
+			return false, err
 		}
 		at := time.Unix(0, rec.Time).UTC()
 		all.Advance(at)

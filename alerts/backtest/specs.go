@@ -2,14 +2,12 @@ package backtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/retained"
-	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -30,19 +28,9 @@ func NewestSpec(ctx context.Context, source *retained.Source) (text string, foun
 }
 
 func lastSpec(ctx context.Context, source *retained.Source, q retained.Query) (text string, found bool, err error) {
-	reader, err := source.NewReader(q)
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	var rec wal.Record
-	for ctx.Err() == nil {
-		ok, err := reader.Next(&rec)
+	for rec, err := range source.Records(ctx, q) {
 		if err != nil {
-			return "", false, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			return text, found, nil
+			return "", false, err
 		}
 		if rec.Type != record.TypeConfig {
 			continue
@@ -52,7 +40,7 @@ func lastSpec(ctx context.Context, source *retained.Source, q retained.Query) (t
 		}
 		found = true
 	}
-	return "", false, ctx.Err()
+	return text, found, nil
 }
 
 // only is a spec without what the candidate does not have.

@@ -26,7 +26,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/retained"
-	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -279,21 +278,14 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 // eachEvent calls f with the events that a query asks for.
 func (x *export) eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query,
 	f func(*parquet.Row) error) error {
-	var (
-		rec  wal.Record
-		view event.View
-	)
+	var view event.View
 	to := int64(math.MaxInt64)
 	if q.EventTo != 0 {
 		to = q.EventTo
 	}
-	for ctx.Err() == nil {
-		ok, err := r.Next(&rec)
+	for rec, err := range r.Rest(ctx) {
 		if err != nil {
-			return fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			return nil
+			return err
 		}
 		if rec.Type != record.TypeEvents && rec.Type != record.TypeReplay {
 			continue
@@ -323,7 +315,7 @@ func (x *export) eachEvent(ctx context.Context, r *retained.Reader, q *retained.
 			}
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 func (x *export) writeLines(ctx context.Context, to io.Writer, r *retained.Reader, q *retained.Query) error {

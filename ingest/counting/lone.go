@@ -64,25 +64,15 @@ func (l *loneFold) apply(rec *wal.Record) {
 }
 
 // catchUp counts what there is in front of a record.
-func (l *loneFold) catchUp(source *retained.Source, to uint64) (err error) {
+func (l *loneFold) catchUp(source *retained.Source, to uint64) error {
 	if l.next >= to {
 		return nil
 	}
-	r, err := source.NewReader(retained.Query{From: l.next, To: to})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	var rec wal.Record
-	for {
-		ok, err := r.Next(&rec)
+	for rec, err := range source.Records(context.Background(), retained.Query{From: l.next, To: to}) {
 		if err != nil {
-			return fmt.Errorf("read the log: %w", err)
+			return err
 		}
-		if !ok {
-			break
-		}
-		l.apply(&rec)
+		l.apply(rec)
 	}
 	if l.next < to {
 		l.lone.Fold.Gap()
@@ -103,23 +93,10 @@ func Remake(ctx context.Context, source *retained.Source, b *record.Rebuilt, seq
 	if err != nil {
 		return nil, err
 	}
-	r, err := source.NewReader(retained.Query{To: b.Next})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	l := newLoneFold(lone, 0)
-	var rec wal.Record
-	for n := 0; ; n++ {
-		if n&1023 == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		ok, err := r.Next(&rec)
+	for rec, err := range source.Records(ctx, retained.Query{To: b.Next}) {
 		if err != nil {
-			return nil, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			break
+			return nil, err
 		}
 		if l.next == 0 {
 			if rec.Seq > b.First {
@@ -130,7 +107,7 @@ func Remake(ctx context.Context, source *retained.Source, b *record.Rebuilt, seq
 				return nil, fmt.Errorf("services at record %d: %w", rec.Seq, err)
 			}
 		}
-		l.apply(&rec)
+		l.apply(rec)
 	}
 	if sha256.Sum256(lone.Append(nil)) != b.Hash {
 		return nil, ErrOtherCounts

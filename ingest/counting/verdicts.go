@@ -3,14 +3,12 @@ package counting
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/retained"
-	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -33,26 +31,11 @@ type verdictConfig struct {
 // NewVerdicts reads what the log says beside its events. The error wraps ErrNoSLO or fold.ErrNotJudged, or is of the
 // context or the disk.
 func NewVerdicts(ctx context.Context, source *retained.Source, id slo.ID) (_ *Verdicts, err error) {
-	r, err := source.NewReader(retained.Query{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	var (
-		rec  wal.Record
-		last *fold.Config
-	)
+	var last *fold.Config
 	x, forgotten := &Verdicts{}, map[string]uint64{}
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		ok, err := r.Next(&rec)
+	for rec, err := range source.Records(ctx, retained.Query{}) {
 		if err != nil {
-			return nil, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			break
+			return nil, err
 		}
 		switch rec.Type {
 		case record.TypeConfig:

@@ -165,11 +165,6 @@ func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 	if !further && to != 0 {
 		q.To = to + 1
 	}
-	r, err := p.Source.NewReader(q)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	stopped := false
 	halt := func() error {
 		if stopped {
@@ -179,24 +174,16 @@ func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 		w.lanes[0].frozen = true
 		return stop(w)
 	}
-	var rec wal.Record
-	for n := 0; ; n++ {
-		if n&1023 == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		ok, err := r.Next(&rec)
+	for rec, err := range p.Source.Records(ctx, q) {
 		if err != nil {
-			return nil, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			break
+			return nil, err
 		}
 		if to != 0 && rec.Seq > to {
 			if err := halt(); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.apply(&rec, stopped); err != nil {
+		if err := w.apply(rec, stopped); err != nil {
 			return nil, fmt.Errorf("record %d: %w", rec.Seq, err)
 		}
 	}
@@ -310,18 +297,9 @@ func (p *Past) firstSpec(ctx context.Context) (_ *spec.Spec, err error) {
 	if p.Spec != nil {
 		return p.Spec, nil
 	}
-	r, err := p.Source.NewReader(retained.Query{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	for rec := (wal.Record{}); ctx.Err() == nil; {
-		ok, err := r.Next(&rec)
+	for rec, err := range p.Source.Records(ctx, retained.Query{}) {
 		if err != nil {
-			return nil, fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			return nil, ErrNoSpec
+			return nil, err
 		}
 		if rec.Type == record.TypeConfig {
 			sp, err := specIn(rec.Payload)
@@ -331,7 +309,7 @@ func (p *Past) firstSpec(ctx context.Context) (_ *spec.Spec, err error) {
 			return sp, err
 		}
 	}
-	return nil, context.Cause(ctx)
+	return nil, ErrNoSpec
 }
 
 // Report makes the report on a period as of a position, 0 for the end of the log, and of the time of the last record.
