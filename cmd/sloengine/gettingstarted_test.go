@@ -118,6 +118,7 @@ func wanted(text string) *regexp.Regexp {
 type shell struct {
 	t         *testing.T
 	dir       string
+	engine    string
 	addresses *strings.Replacer
 	in        *os.File
 	out       *bufio.Scanner
@@ -128,7 +129,7 @@ func newShell(t *testing.T) *shell {
 	t.Helper()
 	s := &shell{t: t, dir: t.TempDir()}
 	engine, prometheus := nettest.FreeAddress(t), nettest.FreeAddress(t)
-	s.addresses = strings.NewReplacer("127.0.0.1:8080", engine, "127.0.0.1:9090", prometheus)
+	s.engine, s.addresses = engine, strings.NewReplacer("127.0.0.1:8080", engine, "127.0.0.1:9090", prometheus)
 	cmd := exec.Command("bash", "--noprofile", "--norc")
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -160,14 +161,14 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// run runs a command and returns what it prints. After serve it waits until the engine answers.
+// run runs a command and returns what it prints. After serve it waits until the engine is ready.
 func (s *shell) run(command string) string {
 	s.t.Helper()
 	s.n++
 	end := fmt.Sprintf("--- end of command %d", s.n)
 	command = s.addresses.Replace(command)
 	if strings.HasPrefix(command, "sloengine serve") {
-		command += "\nfor i in $(seq 600); do grep -q msg=recovered engine.log && break; sleep 0.1; done"
+		command += "\nfor i in $(seq 600); do curl -fs -o ready http://" + s.engine + "/-/ready && break; sleep 0.1; done"
 	}
 	_, err := fmt.Fprintf(s.in, "%s\necho; echo %q\n", command, end)
 	require.NoError(s.t, err)

@@ -1,21 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/send"
+	"github.com/sloengine/sloengine/ingest/mapping"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 func newSend(s cli.Streams) *cobra.Command {
 	o := send.Options{Stdin: s.In, Stdout: s.Out, Stderr: s.Err}
 	var engine cli.Engine
-	retryFor := "0"
+	retryFor, mapped := "0", ""
 	c := &cobra.Command{
 		Use:   "send [FILE ...]",
 		Short: "Send events from NDJSON, JSON or access logs; sending a file again adds no duplicates",
@@ -27,6 +32,7 @@ its position among identical lines. Sending the same log again within the dedup 
 counts nothing twice.`,
 		Example: `  sloengine send events.ndjson
   sloengine send --format combined --service shop --backfill --shift access.log
+  sloengine send --service shop --type request --map '{time: .ts, duration_ms: .took, outcome: .result}' app.log
   tail -F app.ndjson | sloengine send`,
 		RunE: func(c *cobra.Command, files []string) error {
 			d, err := slo.ParseDuration(retryFor)
@@ -42,6 +48,9 @@ counts nothing twice.`,
 			}
 			o.Token, o.TokenFile = secret.Token, secret.File
 			o.Files, o.RetryFor = files, d
+			if o.Map, err = readMap(mapped, o.Service, o.Type); err != nil {
+				return err
+			}
 			o.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
 			err = send.Run(c.Context(), o)
 			var usage *send.UsageError
@@ -61,7 +70,9 @@ counts nothing twice.`,
 	}
 	f := c.Flags()
 	engine.AddFlags(f)
-	f.StringVar(&o.Format, "format", "auto", "input format: auto, ndjson, json, common, combined or nginx-json")
+	f.StringVar(&o.Format, "format", "auto", "input format: auto, "+send.FormatNames())
+	f.StringVar(&mapped, "map", "", "how JSON objects of another form become events: a file with the keys of map in\n"+
+		"engine.yaml, or these keys in braces")
 	f.StringVar(&o.Service, "service", "", "service of events without one; required for access logs")
 	f.StringVar(&o.Type, "type", "", "type of events without one (default for access logs: \"request\")")
 	f.StringVar(&o.Source, "source", "",
@@ -82,4 +93,39 @@ counts nothing twice.`,
 	f.StringVar(&o.Rejects, "rejects", "", "file for rejected lines with their reasons, in NDJSON")
 	f.StringVarP(&o.Output, "output", "o", "table", "format of the summary: table or json")
 	return c
+}
+
+// readMap reads --map. Service and type may come from their flags.
+func readMap(text, service, typ string) (*mapping.Mapping, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // there is no map
+	}
+	name, data := "--map", []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		name = text
+		var err error
+		if data, err = fsys.ReadFile(name, yamldoc.MaxFileBytes); err != nil {
+			return nil, cli.Usagef("--map: %w", err)
+		}
+	}
+	var r yamldoc.Reader
+	var settings mapping.Settings
+	f := &yamldoc.Decoder{Duration: slo.ParseDuration}
+	root := r.Document(name, data)
+	if root == nil {
+		return nil, cli.Usagef("%w", cmp.Or(r.Problems().Err(), fmt.Errorf("%s: empty (set time, for example)", name)))
+	}
+	f.Decode(root, &settings)
+	settings.Service, settings.Type = cmp.Or(settings.Service, service), cmp.Or(settings.Type, typ)
+	if err := r.Problems().Err(); err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
+	if settings.Service == "" || settings.Type == "" {
+		return nil, cli.Usagef("%s: the events need a service and a type (set them here, or --service and --type)", name)
+	}
+	m, err := mapping.New(&settings, true)
+	if err != nil {
+		return nil, cli.Usagef("%s: %w", name, err)
+	}
+	return m, nil
 }

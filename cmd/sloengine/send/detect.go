@@ -17,8 +17,8 @@ const (
 
 // detect tells the format from the first lines of a stream, and returns a reader
 // that begins with them. It waits for as many lines as it takes, not for more: a
-// followed file or a pipe may hold only one for a long time.
-func detect(name string, in io.Reader) (Format, io.Reader, error) {
+// followed file or a pipe may hold only one for a long time. mapped says that JSON is what a map reads.
+func detect(name string, in io.Reader, mapped bool) (Format, io.Reader, error) {
 	buffered := bufio.NewReaderSize(in, detectBytes)
 	tried := 0 // bytes of whole lines looked at
 	for {
@@ -34,10 +34,10 @@ func detect(name string, in io.Reader) (Format, io.Reader, error) {
 		}
 		if whole > tried || last {
 			tried = whole
-			switch format, ok := formatOf(head[:whole], last); {
+			switch format, ok := formatOf(head[:whole], last, mapped); {
 			case format == "" && ok:
-				return "", nil, usage("%s: these JSON lines are neither events nor an nginx log with the names of its variables "+
-					"(rename the members, or set --format ndjson to see what is wrong with each line)", name)
+				return "", nil, usage("%s: these JSON lines are neither events nor a log of nginx, Caddy or Traefik "+
+					"(set --map, or --format ndjson to see what is wrong with each line)", name)
 			case ok:
 				return format, buffered, nil
 			}
@@ -50,7 +50,7 @@ func detect(name string, in io.Reader) (Format, io.Reader, error) {
 
 // formatOf tries the formats on whole lines; the first that reads a line has it.
 // An input that ends without any is of any format. JSON that is something else is of none, which is certain, too.
-func formatOf(head []byte, ended bool) (Format, bool) {
+func formatOf(head []byte, ended, mapped bool) (Format, bool) {
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(head, []byte(event.BOM)))
 	if len(trimmed) == 0 {
 		return NDJSON, ended
@@ -60,14 +60,20 @@ func formatOf(head []byte, ended bool) (Format, bool) {
 			return JSON, true
 		}
 	}
+	if mapped {
+		return NDJSON, true
+	}
+	if trimmed[0] == '#' {
+		return IIS, bytes.Contains(trimmed, []byte("#Fields:"))
+	}
 	lines := bytes.Split(trimmed, []byte{'\n'})
 	if first := bytes.TrimSpace(lines[0]); first[0] == '{' && bytes.IndexByte([]byte("{,["), first[len(first)-1]) >= 0 {
 		return JSON, true // an object over several lines
 	}
 	for _, line := range lines[:min(len(lines), detectLines)] {
-		for _, format := range []Format{NginxJSON, Combined, Common} {
+		for _, format := range []Format{NginxJSON, Caddy, Traefik, Combined, Common, ALB, HAProxy} {
 			parser, err := NewParser(format, ParserOptions{Service: "detect"})
-			if err != nil {
+			if err != nil || format == Caddy && !bytes.Contains(line, []byte(`"request"`)) { // others have a ts and a status
 				continue
 			}
 			var e event.Event

@@ -19,13 +19,15 @@ type request struct {
 	bytes                      []byte
 	client, referer, userAgent []byte
 	id                         []byte
+	took                       time.Duration
+	timed                      bool // took is known
 }
 
 // parseAccess reads the common and combined formats:
 //
 //	host ident user [day/Mon/year:hour:minute:second zone] "request" status bytes "referer" "user agent"
 //
-// Text after the fields of the format is ignored.
+// Text after the fields of the format is ignored, but for the duration at the end of what Traefik writes (12ms).
 func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	var r request
 	host, rest, found := bytes.Cut(line, []byte{' '})
@@ -82,7 +84,10 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 		if len(rest) == 0 || rest[0] != '"' {
 			return "no user agent in double quotes after the referer"
 		}
-		r.userAgent, _, _ = quoted(rest)
+		r.userAgent, rest, _ = quoted(rest)
+		if last := rest[bytes.LastIndexByte(rest, ' ')+1:]; bytes.HasSuffix(last, []byte("ms")) {
+			r.took, r.timed = jsonDuration(last, time.Millisecond)
+		}
 		r.referer, r.userAgent = notDash(r.referer), notDash(r.userAgent)
 	}
 	p.fill(dst, &r)
@@ -109,6 +114,7 @@ func client(before []byte) []byte {
 func (p *Parser) fill(dst *event.Event, r *request) {
 	dst.Service, dst.Type = p.opt.Service, p.opt.Type
 	dst.Time = r.time
+	dst.Duration, dst.HasDuration = r.took, r.timed
 	if r.status >= p.opt.FailFrom {
 		dst.Outcome = event.Failure
 	}

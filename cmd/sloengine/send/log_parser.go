@@ -2,14 +2,17 @@ package send
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 )
 
 // Format names a log format.
@@ -20,12 +23,17 @@ const (
 	Common    Format = "common"     // host ident user [time] "request" status bytes
 	Combined  Format = "combined"   // common, "referer" and "user agent"
 	NginxJSON Format = "nginx-json" // one JSON object per line, with nginx variables
+	Caddy     Format = "caddy"      // JSON of Caddy
+	Traefik   Format = "traefik"    // JSON of Traefik
+	HAProxy   Format = "haproxy"    // option httplog
+	ALB       Format = "alb"        // application load balancers of AWS
+	IIS       Format = "iis"        // the extended format of the W3C
 	NDJSON    Format = "ndjson"     // one event per line
 	JSON      Format = "json"       // events in an array, or one after the other
 )
 
-// Formats lists all formats, for help texts.
-var Formats = []Format{Common, Combined, NginxJSON, NDJSON, JSON}
+// Formats are all formats.
+var Formats = []Format{NDJSON, JSON, Common, Combined, NginxJSON, Caddy, Traefik, HAProxy, ALB, IIS}
 
 // ParserOptions say how records become events.
 type ParserOptions struct {
@@ -48,27 +56,10 @@ type ParserOptions struct {
 	Extra bool
 	// MaxLineBytes bounds a record; 65536 by default.
 	MaxLineBytes int
-	// Fields are the names that an nginx-json log uses.
-	Fields Fields
-}
-
-// Fields are the names of the members of an nginx-json record. An empty name
-// takes the default, which is the nginx variable's. Members that a record lacks
-// are left out of the event, except for a time and a status.
-type Fields struct {
-	Msec        string // "msec": Unix seconds with milliseconds; preferred
-	TimeISO8601 string // "time_iso8601"
-	TimeLocal   string // "time_local"
-	Method      string // "request_method"
-	Request     string // "request", from which missing values of the next two are taken
-	URI         string // "request_uri", else "uri"
-	Status      string // "status"
-	RequestTime string // "request_time": the duration, in seconds
-	Bytes       string // "body_bytes_sent"
-	Client      string // "remote_addr"
-	Referer     string // "http_referer"
-	UserAgent   string // "http_user_agent"
-	RequestID   string // "request_id"
+	// Map makes events of JSON objects of another form, in the formats that hold events.
+	Map *mapping.Mapping
+	// Zone is that of times that name none; that of the machine by default.
+	Zone *time.Location
 }
 
 // LineError says why a record is no event.
@@ -91,13 +82,14 @@ type Parser struct {
 	decoder event.Decoder
 	scratch []byte
 
-	defaulted []byte // a record with its defaults
+	defaulted []byte   // a record with its defaults, or the event of a map
+	columns   []string // of the W3C's format
 }
 
 // NewParser makes a parser for the format.
 func NewParser(format Format, opt ParserOptions) (*Parser, error) {
 	if !slices.Contains(Formats, format) {
-		return nil, fmt.Errorf("unknown log format %q: use one of %s", format, joinFormats())
+		return nil, fmt.Errorf("unknown log format %q: use one of %s", format, FormatNames())
 	}
 	if opt.Type == "" && !holdsEvents(format) {
 		opt.Type = "request"
@@ -117,17 +109,21 @@ func NewParser(format Format, opt ParserOptions) (*Parser, error) {
 	if opt.Type != "" && !event.ValidName(opt.Type) {
 		return nil, fmt.Errorf("invalid type %q (use letters, digits, dots, dashes and underscores)", opt.Type)
 	}
+	if opt.Map != nil && !holdsEvents(format) {
+		return nil, fmt.Errorf("a map reads JSON: use it with the format %s or %s, not with %s", NDJSON, JSON, format)
+	}
 	if opt.FailFrom < 100 || opt.FailFrom > 1000 {
 		return nil, fmt.Errorf("invalid lowest failing status %d (want 100 to 1000)", opt.FailFrom)
 	}
 	if opt.MaxLineBytes < 0 {
 		return nil, errors.New("the maximum line length must not be negative")
 	}
-	opt.Fields.setDefaults()
+	opt.Zone = cmp.Or(opt.Zone, time.Local)
 	return &Parser{format: format, opt: opt, ids: newIDs(opt.Source, generationSize)}, nil
 }
 
-func joinFormats() string {
+// FormatNames lists all formats, for texts.
+func FormatNames() string {
 	names := make([]string, len(Formats))
 	for i, f := range Formats {
 		names[i] = string(f)
@@ -137,7 +133,7 @@ func joinFormats() string {
 
 // Parse reads one record, with or without its line break, into dst, reusing
 // dst's slices. offset is the record's place in the stream, for the error, which
-// is a *LineError. Nothing in dst refers to line.
+// is a *LineError, or errNoEvent for a comment. Nothing in dst refers to line.
 func (p *Parser) Parse(line []byte, offset int64, dst *event.Event) error {
 	return p.parseAt(line, p.lines+1, offset, dst)
 }
@@ -146,6 +142,10 @@ func (p *Parser) parseAt(line []byte, number int, offset int64, dst *event.Event
 	p.lines = number
 	line = bytes.TrimPrefix(bytes.TrimRight(line, "\r\n"), []byte(event.BOM))
 	dst.Reset()
+	if p.format == IIS && len(line) > 0 && line[0] == '#' {
+		p.w3cHeader(line)
+		return errNoEvent
+	}
 	if reason := p.parse(line, dst); reason != "" {
 		return &LineError{Line: number, Offset: offset, Reason: reason}
 	}
@@ -165,12 +165,23 @@ func (p *Parser) parse(line []byte, dst *event.Event) (reason string) {
 	}
 	switch p.format {
 	case NDJSON, JSON:
-		if err := p.decoder.DecodeEvent(p.withDefaults(line), dst); err != nil {
+		line, err := p.asEvent(line)
+		if err == nil {
+			err = p.decoder.DecodeEvent(line, dst)
+		}
+		if err != nil {
 			return err.Error()
 		}
 		return ""
-	case NginxJSON:
-		return p.parseNginx(line, dst)
+	case HAProxy:
+		return p.parseHAProxy(line, dst)
+	case ALB:
+		return p.parseALB(line, dst)
+	case IIS:
+		return p.parseW3C(line, dst)
+	}
+	if names := jsonLogs[p.format]; names != nil {
+		return p.parseJSON(line, names, dst)
 	}
 	return p.parseAccess(line, dst)
 }

@@ -52,7 +52,9 @@ func (r *Reader) Next(dst *event.Event) error {
 			r.next()
 			continue
 		}
-		return r.parse(dst)
+		if err := r.parse(dst); !errors.Is(err, errNoEvent) {
+			return err
+		}
 	}
 }
 
@@ -62,7 +64,11 @@ func (r *Reader) Flush(dst *event.Event) error {
 		r.next()
 		return io.EOF
 	}
-	return r.parse(dst)
+	err := r.parse(dst)
+	if errors.Is(err, errNoEvent) {
+		return io.EOF
+	}
+	return err
 }
 
 // Offset returns how many bytes of the stream belong to records that were

@@ -111,7 +111,7 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"squid", ParserOptions{Service: "s"},
-			`unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
+			`unknown log format "squid": use one of ndjson, json, common, combined, nginx-json, `},
 		{Common, ParserOptions{}, "requires a service name"},
 		{Common, ParserOptions{Service: "a b"}, `invalid service "a b"`},
 		{Common, ParserOptions{Service: "s", Type: "a b"}, `invalid type "a b"`},
@@ -292,21 +292,14 @@ func TestNginxJSON(t *testing.T) {
 		})
 	}
 	var e event.Event
-	p := parser(t, NginxJSON, ParserOptions{Fields: Fields{Msec: "ts", Status: "code", RequestTime: "took"}, Extra: true})
-	require.NoError(t, p.Parse(
-		[]byte(`{"ts":1795165200,"code":500,"took":2,"remote_addr":"::1","http_user_agent":"u","request_id":"abc"}`), 0, &e))
-	require.Equal(t, event.Failure, e.Outcome)
-	require.Equal(t, 2*time.Second, e.Duration)
-	require.Equal(t, []string{"::1", "u", "abc"}, []string{e.Attr("client"), e.Attr("user_agent"), e.Attr("request_id")})
-
 	for line, want := range map[string]string{
 		`x`:                        "not a JSON object",
 		`[]`:                       "not a JSON object",
 		`{}`:                       `no time in "msec", "time_iso8601" or "time_local"`,
-		`{"msec":nan}`:             "not Unix seconds",
+		`{"msec":nan}`:             "not Unix seconds, ISO 8601 or like 20/Nov",
 		`{"msec":1e300}`:           "not Unix seconds",
-		`{"time_iso8601":"now"}`:   "not ISO 8601",
-		`{"time_local":"now"}`:     "not like 20/Nov/2026",
+		`{"time_iso8601":"n:w"}`:   "not ISO 8601",
+		`{"time_local":"n/w"}`:     "not like 20/Nov/2026",
 		`{"msec":1}`:               `no status in "status"`,
 		`{"msec":1,"status":"ok"}`: `status "ok"`,
 		`{"msec":1,"status":{}}`:   `no status`,
@@ -316,6 +309,103 @@ func TestNginxJSON(t *testing.T) {
 		`{"msec":1,"status":200,"request_time":1e9}`:   `duration "1e9"`,
 	} {
 		require.ErrorContains(t, p2(t).Parse([]byte(line), 0, &e), want, line)
+	}
+}
+
+// TestServerLogs reads lines as the servers write them: from their own documentation, with other times.
+func TestServerLogs(t *testing.T) {
+	const fields = "#Software: Microsoft Internet Information Services 10.0\n#Version: 1.0\n#Fields: date time s-ip " +
+		"cs-method cs-uri-stem cs-uri-query c-ip cs(User-Agent) cs(Referer) sc-status sc-substatus sc-bytes time-taken\n"
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		format Format
+		text   string
+		want   string // time, duration, outcome, attributes
+	}{
+		{Caddy, `{"level":"info","ts":1795165200.5241024,"logger":"http.log.access","msg":"handled request","request":` +
+			`{"remote_ip":"::1","client_ip":"192.0.2.1","method":"GET","host":"localhost","uri":"/a?b","headers":` +
+			`{"User-Agent":["curl/7.82.0"]}},"bytes_read":0,"duration":0.000929675,"size":10900,"status":200}`,
+			"09:00:00.524 929.675µs success GET 200 2xx 10900 /a 192.0.2.1 curl/7.82.0"},
+		{Caddy, `{"ts":"2026-11-20T09:00:00Z","request":{"method":"GET","uri":"/"},"duration":"1.5ms","status":503}`,
+			"09:00:00 1.5ms failure GET 503 5xx /"},
+		{Traefik, `{"ClientHost":"10.0.0.1","DownstreamContentSize":123,"DownstreamStatus":502,"Duration":3812000,` +
+			`"OriginStatus":502,"RequestMethod":"GET","RequestPath":"/x","ServiceName":"whoami@docker",` +
+			`"StartUTC":"2026-11-20T08:59:59.998Z","level":"info","msg":"","time":"2026-11-20T10:00:01+01:00"}`,
+			"09:00:01 3.812ms failure GET 502 5xx 123 /x 10.0.0.1"},
+		{Combined, `10.0.0.1 - - [20/Nov/2026:09:00:01 +0000] "GET /x HTTP/1.1" 502 11 "-" "curl/8" 7 "whoami@docker" ` +
+			`"http://10.0.0.2:80" 12ms`, "09:00:01 12ms failure GET 502 5xx 11 /x 10.0.0.1 curl/8"},
+		{HAProxy, `Nov 20 10:00:00 localhost haproxy[14389]: 10.0.1.2:33317 [20/Nov/2026:10:00:00.655] http-in static/srv1 ` +
+			`10/0/30/69/1109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html?x HTTP/1.1"`,
+			"09:00:01.764 1.109s success GET 200 2xx 2750 /index.html 10.0.1.2"},
+		{HAProxy, `[::1]:33318 [20/Nov/2026:10:00:00.655] http-in http-in/<NOSRV> -1/-1/-1/-1/2 -1 0 - - CR-- 1/1/1/1/0 ` +
+			`0/0 "<BADREQ>"`, "09:00:00.657 2ms success other 499 4xx 0 [::1]"},
+		{HAProxy, `10.0.1.2:1 [20/Nov/2026:10:00:00.655] a b/c 10/0/30/69/+109 504 +2750 - - ---- 1/1/1/1/0 0/0 ` +
+			`"GET / HTTP/1.1"`,
+			"09:00:00.655 - failure GET 504 5xx 2750 / 10.0.1.2"},
+		{ALB, `https 2026-11-20T09:00:00.186641Z app/my-lb/50dc 192.0.2.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 ` +
+			`"GET https://www.example.com:443/a?b HTTP/1.1" "curl/7.46.0" ECDHE-RSA TLSv1.2 arn:aws:tg/73e2 ` +
+			`"Root=1-58337281" "www.example.com" "arn:aws:acm" 1 2026-11-20T09:00:00.083Z "forward" "-" "-" "10.0.0.1:80" "200"`,
+			"09:00:00.186641 171ms success GET 200 2xx 57 /a 192.0.2.39 curl/7.46.0 Root=1-58337281"},
+		{ALB, `http 2026-11-20T09:00:00.186641Z app/my-lb/50dc 192.0.2.39:2817 - -1 -1 -1 503 - 0 57 ` +
+			`"GET http://www.example.com:80/ HTTP/1.1" "-" - - arn:aws:tg/73e2 "-"`,
+			"09:00:00.186641 - failure GET 503 5xx 57 / 192.0.2.39"},
+		{IIS, fields + "2026-11-20 09:00:00 10.0.0.5 GET /default.aspx a=b 10.0.0.9 Mozilla/5.0+(X) - 500 0 17 156",
+			"09:00:00 156ms failure GET 500 5xx 17 /default.aspx 10.0.0.9 Mozilla/5.0 (X)"},
+		{IIS, "#Fields: date time sc-status\r\n2026-11-20 09:00:00 404\r\n", "09:00:00 - success other 404 4xx"},
+	} {
+		p := parser(t, c.format, ParserOptions{Paths: true, Extra: true, Zone: berlin})
+		events, bad := read(t, strings.NewReader(c.text), p)
+		require.Empty(t, bad, c.text)
+		require.Len(t, events, 1, c.text)
+		e := events[0]
+		requireValid(t, &e)
+		took := "-"
+		if e.HasDuration {
+			took = e.Duration.String()
+		}
+		got := []string{e.Time.Format("15:04:05.999999"), took, fmt.Sprint(e.Outcome)}
+		for _, a := range e.Attributes {
+			got = append(got, a.Value)
+		}
+		require.Equal(t, c.want, strings.Join(got, " "), c.text)
+		found, _, err := detect("x", strings.NewReader(c.text), false)
+		require.NoError(t, err)
+		require.Equal(t, c.format, found, c.text)
+	}
+
+	const alb = `h 2026-11-20T09:00:00Z lb c:1 t:1 `
+	for _, c := range []struct {
+		format     Format
+		text, want string
+	}{
+		{Caddy, `{"status":200}`, `no time in "ts"`},
+		{Caddy, `{"ts":1,"status":200,"duration":"long"}`, `the duration "long" in "duration" is not a number of seconds`},
+		{Caddy, `{"ts":1,"status":200,"duration":"-1s"}`, `the duration "-1s"`},
+		{Traefik, `{"time":1,"DownstreamStatus":200,"Duration":1e300}`, "not a number of nanoseconds"},
+		{HAProxy, `x`, "no time such as"},
+		{HAProxy, `a:1 [20/Foo/2026:10:00:00.655] f b/s 1/1/1/1/1 200 1`, `the time "20/Foo/2026:10:00:00.655"`},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1`, "ends before the size"},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1 200 1`, "are not five"},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1/1/1/ 200 1`, `the total time ""`},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1/1/1/-1 200 1`, `the total time "-1"`},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1/1/1/1 -2 1`, `the status "-2"`},
+		{HAProxy, `a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1/1/1/1 200 x`, `the size "x"`},
+		{ALB, `h 2026 x`, "not 12 fields"},
+		{ALB, alb + `0.1 0.1 0.1 200 200 1 1`, "not 12 fields"},
+		{ALB, alb + `0.1 0.1 0.1 200 200 1 1 "GET`, "no closing quote"},
+		{ALB, alb + `0.1 -2 0.1 200 200 1 1 "GET / HTTP/1.1"`, `the processing time "-2"`},
+		{ALB, alb + `0.1 0.1 0.1 - 200 1 1 "GET / HTTP/1.1"`, `the status "-"`},
+		{IIS, `2026-11-20 09:00:00 404`, "no line with #Fields"},
+		{IIS, "#Fields: date time sc-status\n2026-11-20 09:00:00", "2 fields, but #Fields has 3 names"},
+		{IIS, "#Fields: date time\n2026-11-20 09:00:00", "no sc-status (add it"},
+		{IIS, "#Fields: date time sc-status\n2026-11-20 25:00:00 200", `the time "2026-11-20 25:00:00"`},
+		{IIS, "#Fields: date time sc-status time-taken\n2026-11-20 09:00:00 200 x", `the time-taken "x"`},
+	} {
+		events, bad := read(t, strings.NewReader(c.text), parser(t, c.format, ParserOptions{}))
+		require.Empty(t, events, c.text)
+		require.Len(t, bad, 1, c.text)
+		require.Contains(t, bad[0].Reason, c.want, c.text)
 	}
 }
 
@@ -442,6 +532,9 @@ func FuzzParse(f *testing.F) {
 		`{"msec":1795165200.125,"request":"GET /\x22a HTTP/1.1","status":200,"request_time":"0.1","remote_addr":"::1"}`))
 	f.Add([]byte(`[{"service":"s","type":"t"},{"a":"\"]"}] 7`))
 	f.Add([]byte(" "))
+	f.Add([]byte("#Fields: date time sc-status time-taken\n2026-11-20 09:00:00 200 1"))
+	f.Add([]byte(`a:1 [20/Nov/2026:10:00:00.655] f b/s 1/1/1/1/1 200 1 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`))
+	f.Add([]byte(`h 2026-11-20T09:00:00Z lb c:1 t:1 0.1 -1 0.1 200 200 1 1 "GET / HTTP/1.1" "curl" a b c "d"`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range Formats {
 			p := parser(t, format, ParserOptions{Paths: true, Extra: true})
@@ -449,7 +542,7 @@ func FuzzParse(f *testing.F) {
 			err := p.Parse(line, 0, &e)
 			if err == nil {
 				requireValid(t, &e)
-			} else {
+			} else if !errors.Is(err, errNoEvent) {
 				var lineErr *LineError
 				require.ErrorAs(t, err, &lineErr)
 			}

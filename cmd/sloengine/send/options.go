@@ -17,15 +17,8 @@ type Options struct {
 	Server *url.URL // base URL; http://127.0.0.1:8080
 	Files  []string // "-" is Stdin; Stdin if empty. gzip and zstd are recognised by their first bytes
 
-	Format  string // auto, ndjson, json, common, combined, nginx-json; auto
-	Service string // of events that name none; needed for access logs
-	Type    string // of events that name none; "request" for access logs
-
-	// Of access logs; see package
-	Source   string // tells apart machines that may write identical lines; part of the ids
-	FailFrom int    // least HTTP status that is a failure; 500
-	Paths    bool   // adds the attribute path
-	Extra    bool   // adds client, referer, user_agent and request_id
+	Format string // auto, or one of Formats; auto
+	ParserOptions
 
 	Follow   bool // keep reading as the files grow, through rotation and truncation
 	Backfill bool // take events of any age (?backfill=true)

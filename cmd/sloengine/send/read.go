@@ -69,14 +69,11 @@ func (r *runner) records(name string, in io.Reader) (*records, error) {
 	format := Format(r.o.Format)
 	if r.o.Format == "auto" {
 		var err error
-		if format, in, err = detect(name, in); err != nil {
+		if format, in, err = detect(name, in, r.o.Map != nil); err != nil {
 			return nil, err
 		}
 	}
-	parser, err := NewParser(format, ParserOptions{
-		Service: r.o.Service, Type: r.o.Type, Source: r.o.Source, FailFrom: r.o.FailFrom,
-		Paths: r.o.Paths, Extra: r.o.Extra,
-	})
+	parser, err := NewParser(format, r.o.ParserOptions)
 	if err != nil {
 		return nil, usage("%v", err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
@@ -513,7 +514,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"file twice":       {Files: []string{path, path}},
 		"format":           {Format: "syslog", Files: []string{path}},
 		"no service":       {Files: []string{path}},
-		"bad service":      {Files: []string{path}, Service: "a b"},
+		"bad service":      {Files: []string{path}, ParserOptions: ParserOptions{Service: "a b"}},
 		"unrecognised":     {Stdin: strings.NewReader("hello\nworld\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -583,11 +584,13 @@ func TestDetect(t *testing.T) {
 		{`{"specversion":"1.0","id":"1"}` + "\n", "ndjson"},
 		{`{"id":"1"}` + "\n", "ndjson"},
 		{`{"@timestamp":"2026-11-20T09:00:00Z","remote_ip":"192.0.2.1","status":200,"duration":0.2}` + "\n", ""},
-		{`{"ts":1763629200.1,"request":{"method":"GET"},"status":200}` + "\n", ""},
+		{`{"ts":1763629200.1,"request":{"method":"GET"},"status":200}` + "\n", "caddy"},
+		{`{"ts":1763629200.1,"took":3,"status":200}` + "\n", ""},
+		{"# a comment\n", ""},
 		{`[2026-11-20T09:00:00.123Z] "GET / HTTP/1.1" 200 - 0 12 5 4 "-" "curl" "id" "host" "192.0.2.1:80"` + "\n", ""},
 	}
 	for _, tt := range tests {
-		format, in, err := detect("x", iotestOneByte(tt.text))
+		format, in, err := detect("x", iotestOneByte(tt.text), false)
 		if tt.want == "" {
 			require.Error(t, err)
 			continue
@@ -635,4 +638,31 @@ func TestBackfillSaysWhatItCovers(t *testing.T) {
 		{"backfill": {"true"}, "covers": {a + "5T00:00:00Z", b}},
 		{"backfill": {"true"}},
 	}, queries)
+}
+
+// JSON of another form becomes events by a map, whose constants the flags give where it has none.
+func TestMap(t *testing.T) {
+	const line = `{"ts":"2026-11-20T09:00:00Z","took":12,"http":{"status":%d,"route":"/pay"}}`
+	s := newServer(t)
+	o := s.options(write(t, "log", fmt.Sprintf(line, 503), fmt.Sprintf(line, 200), "[]", "{", `{"ts":"soon"}`))
+	o.Service, o.Type, o.Output = "shop", "payment", "table"
+	var err error
+	o.Map, err = mapping.New(&mapping.Settings{Time: ".ts", DurationMS: ".took", Attributes: map[string]string{
+		"route": ".http.route"}, FailureIf: `number(text(".http.status"), 0) >= 500`}, true)
+	require.NoError(t, err)
+	res := run(t, o)
+	var rejected *RejectedError
+	require.ErrorAs(t, res.err, &rejected)
+	require.Equal(t, RejectedError{Rejected: 3, Read: 5}, *rejected)
+	for _, want := range []string{"log:3: unreadable_line: not a JSON object", "log:4: unreadable_line: invalid JSON",
+		`log:5: unreadable_line: bad_time: Time "soon"`} {
+		require.Contains(t, res.stdout, want)
+	}
+	require.Len(t, s.counted, 2)
+	for _, e := range s.counted {
+		require.Len(t, e.ID, 32)
+		require.Equal(t, "shop payment 12ms /pay", fmt.Sprint(e.Service, " ", e.Type, " ", e.Duration, " ", e.Attr("route")))
+	}
+	o.Format = string(Caddy)
+	require.ErrorContains(t, run(t, o).err, "a map reads JSON")
 }
