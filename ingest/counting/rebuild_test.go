@@ -88,9 +88,8 @@ type rebuildWorld struct {
 
 	stopping atomic.Bool // steps may meet the end of the engine
 
-	forgets   bool // services are forgotten now and then
-	uncovered bool // no backfill says what it covers
-	damaged   bool // the history lacks records
+	forgets bool // services are forgotten now and then
+	damaged bool // the history lacks records
 
 	specs     *Specs     // nil: cfg is what is counted
 	files     *Spec      // what the files say, with specs
@@ -160,7 +159,7 @@ func (w *rebuildWorld) traffic(rng *rand.Rand, rounds int) {
 	ctx := context.Background()
 	for range rounds {
 		b := &event.Batch{Backfill: rng.IntN(6) == 0}
-		if b.Backfill && !w.uncovered && rng.IntN(2) == 0 {
+		if b.Backfill && rng.IntN(2) == 0 {
 			at := w.now.Load() - int64(rng.IntN(48))*int64(time.Hour)
 			b.Covers = []event.Span{{From: at - int64(time.Hour), To: at}}
 		}
@@ -420,7 +419,6 @@ func TestRebuildFromADamagedHistory(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 13))
 			changed := []string{"availability", "latency", "minutes", "shipping"}
 			w := newRebuildWorld(t, fsystest.New(), rebuildConfig(), rebuildStart)
-			w.uncovered = true // a takeover adds what backfills covered while the engine was not up
 			w.start(true)
 			w.traffic(rng, 200)
 			before := w.records()

@@ -154,7 +154,46 @@ type era struct {
 	// older is what else was observed before since, for Read: what from cut off.
 	older []upSpan // rising, no two touching
 
-	listed []slo.Span // spans for Sums; nil after a change, else never changed
+	// began and own are of counts that took over at since: they begin at began, and from there to since they were
+	// observed at other times than the engine was up. began is 0 otherwise. As everywhere, no backfill adds to what was
+	// observed after the counts began.
+	began int64
+	own   []upSpan // rising, no two touching, up to since
+
+	before []upSpan   // spans and own as one; nil after a change
+	listed []slo.Span // likewise, for Sums; never changed
+}
+
+// start is since when the counts of an era are complete.
+func (e *era) start() int64 {
+	if e.began != 0 {
+		return e.began
+	}
+	return e.since
+}
+
+// earlier is what was observed before since.
+func (e *era) earlier() []upSpan {
+	if e.began == 0 {
+		return e.spans
+	}
+	if e.before == nil {
+		all := slices.Clone(e.spans)
+		for _, s := range e.own {
+			all = append(all, upSpan{max(s.from, e.began), s.to})
+		}
+		e.before = merged(all)
+	}
+	return e.before
+}
+
+// changed drops what was derived of spans and own.
+func (e *era) changed() { e.before, e.listed = nil, nil }
+
+// copied is an era of its own that observed the same.
+func (e *era) copied() *era {
+	return &era{since: e.since, source: e.source, began: e.began, spans: slices.Clone(e.spans),
+		own: slices.Clone(e.own), older: slices.Clone(e.older)}
 }
 
 // add notes that [from, to] was backfilled. It returns the borders between which
@@ -163,10 +202,11 @@ type era struct {
 // The borders may contain time that was observed before, in the middle, and time that is forgotten. Callers use them to
 // drop cached sums, where too much costs only work.
 func (e *era) add(from, to int64) (lo, hi int64) {
-	if to = min(to, e.since); e.since-to <= backfillGap {
-		to = e.since // what comes after was counted as it happened
+	start := e.start()
+	if to = min(to, start); start-to <= backfillGap {
+		to = start // what comes after was counted as it happened
 	}
-	if from >= e.since || from > to {
+	if from >= start || from > to {
 		return 0, 0
 	}
 	near := func(s upSpan, t int64) int {
@@ -194,7 +234,7 @@ func (e *era) add(from, to int64) (lo, hi int64) {
 		}
 	}
 	e.spans = slices.Replace(e.spans, i, j, upSpan{from, to})
-	e.listed = nil
+	e.changed()
 	if len(e.spans) > maxBackfills {
 		a, b := e.forgetShortest()
 		lo, hi = min(lo, a), max(hi, b)
@@ -222,7 +262,11 @@ func (e *era) forgetShortest() (lo, hi int64) {
 func (e *era) forget(t int64) {
 	if n := before(e.spans, t); n > 0 {
 		e.spans = slices.Delete(e.spans, 0, n)
-		e.listed = nil
+		e.changed()
+	}
+	if n := min(before(e.own, t), len(e.own)-1); n > 0 { // the last one may go on after since
+		e.own = slices.Delete(e.own, 0, n)
+		e.changed()
 	}
 	e.older = slices.Delete(e.older, 0, before(e.older, t))
 }
@@ -230,12 +274,12 @@ func (e *era) forget(t int64) {
 // from is the era without what lies before t: itself if that is nothing. What it
 // cuts off of the up-time and of backfills is still told to Read.
 //
-// e itself is not changed, since others may share it.
+// e itself is not changed, since others may share it. up is all that was observed from its start on.
 func (e *era) from(t int64, up []upSpan) *era {
-	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
+	if t <= e.start() && (len(e.spans) == 0 || e.spans[0].from >= t) {
 		return e
 	}
-	cut := &era{since: max(e.since, t), source: e.source}
+	cut := e.startingAt(t)
 	older := slices.Clone(e.older)
 	for _, s := range e.spans {
 		if s.to > t {
@@ -244,29 +288,39 @@ func (e *era) from(t int64, up []upSpan) *era {
 		older = append(older, upSpan{s.from, min(s.to, t)})
 	}
 	for _, s := range up {
-		older = append(older, upSpan{max(s.from, e.since), min(s.to, t)})
+		older = append(older, upSpan{max(s.from, e.start()), min(s.to, t)})
 	}
 	cut.older = merged(older)
 	return cut
 }
 
+// startingAt is an era that starts as e does, but not before t, and has observed nothing before.
+func (e *era) startingAt(t int64) *era {
+	cut := &era{since: max(e.since, t), source: e.source}
+	if e.began != 0 && t < e.since {
+		cut.began, cut.own = max(e.began, t), slices.Clone(e.own)
+	}
+	return cut
+}
+
 // list gives the backfilled spans that do not end before kept.
 func (e *era) list(kept int64) []slo.Span {
-	n := before(e.spans, kept)
-	if n == len(e.spans) {
+	spans := e.earlier()
+	n := before(spans, kept)
+	if n == len(spans) {
 		return nil
 	}
 	if e.listed == nil {
-		e.listed = spanList(e.spans)
+		e.listed = spanList(spans)
 	}
 	return e.listed[n:]
 }
 
-// observed are the times in which something was seen, oldest first, none touching.
+// observed are the times in which something was seen, oldest first, none touching. up is as in from.
 func (e *era) observed(up []upSpan) []slo.Span {
 	all := slices.Concat(e.older, e.spans)
 	for _, s := range up {
-		all = append(all, upSpan{max(s.from, e.since), s.to})
+		all = append(all, upSpan{max(s.from, e.start()), s.to})
 	}
 	return spanList(merged(all))
 }
@@ -285,7 +339,7 @@ func (f *Fold) setEras() {
 		if own[p] == nil {
 			e := p.era
 			if taken[e] {
-				e = &era{since: e.since, source: e.source, spans: slices.Clone(e.spans), older: slices.Clone(e.older)}
+				e = e.copied()
 			}
 			e.slices, taken[p.era], own[p] = p.slices, true, e
 		}
@@ -390,7 +444,7 @@ func (e *era) addBackfill(from, to int64) {
 func (f *Fold) observed(ind *indicator, g *group, from, to int64) bool {
 	e := ind.era
 	if from < e.since {
-		if !covers(e.spans, from, min(to, e.since)) {
+		if !covers(e.earlier(), from, min(to, e.since)) {
 			return false
 		}
 		from = e.since
@@ -408,7 +462,24 @@ func until(spans []upSpan, from, to int64) (out []upSpan) {
 	return out
 }
 
-// upOf is when the indicators of an era were observed, from the time on since which they count.
+// upFrom is when the indicators of an era were observed, from its start on.
+func (f *Fold) upFrom(e *era) []upSpan {
+	up := f.upOf(e)
+	if e.began == 0 {
+		return up
+	}
+	out := slices.Clone(e.own)
+	for _, s := range up[before(up, e.since):] {
+		if n := len(out) - 1; n >= 0 && s.from <= e.since && out[n].to == e.since {
+			out[n].to = s.to
+			continue
+		}
+		out = append(out, upSpan{max(s.from, e.since), s.to})
+	}
+	return slices.Delete(out, 0, before(out, f.known))
+}
+
+// upOf is when the indicators of an era were observed after its since.
 func (f *Fold) upOf(e *era) []upSpan {
 	if e.source == "" {
 		return f.up.spans
@@ -441,7 +512,7 @@ func (f *Fold) sharesOf(e *era, up []upSpan, now time.Time, spans, extra []slo.S
 	if n := len(up) - 1; n >= 0 && nanos(now)-up[n].to <= int64(maxTail) {
 		up[n].to = nanos(now)
 	}
-	up = merged(append(up, e.spans...))
+	up = merged(append(up, e.earlier()...))
 	out := make([]float64, 0, len(spans)+len(extra))
 	for _, list := range [2][]slo.Span{spans, extra} {
 		for _, s := range list {

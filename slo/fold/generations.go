@@ -223,7 +223,7 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	}
 	key := moveKey{o.era, kept}
 	if moved[key] == nil {
-		moved[key] = o.era.from(kept, f.upOf(o.era))
+		moved[key] = o.era.from(kept, f.upFrom(o.era))
 	}
 	ind.era = moved[key]
 	if ind.slices == nil {

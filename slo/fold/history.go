@@ -80,7 +80,7 @@ func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
 		out.Oldest, out.Hourly = unix(ind.events.past.start()*int64(time.Second)),
 			unix(ind.events.oldest()*int64(time.Second))
 	}
-	out.Observed = ind.era.observed(f.upOf(ind.era))
+	out.Observed = ind.era.observed(f.upFrom(ind.era))
 
 	var groups []*group
 	var asked []int

@@ -210,9 +210,9 @@ func (f *Fold) TakeOver(l *Lone) error {
 // adopt is an era of another fold, which was up in some spans. Where this one was up at the same times, it needs no
 // list of them.
 func (f *Fold) adopt(o *era, up []upSpan) *era {
-	e := &era{since: o.since, source: o.source, spans: slices.Clone(o.spans), older: slices.Clone(o.older)}
+	e := o.copied()
 	if !slices.Equal(until(up, o.since, f.rec), until(f.upOf(o), o.since, f.rec)) {
-		e = f.before(e, up)
+		e.since, e.began, e.own = f.rec, o.since, slices.Clone(up)
 	}
 	e.forget(f.known)
 	return e
@@ -221,11 +221,11 @@ func (f *Fold) adopt(o *era, up []upSpan) *era {
 // Config is what is counted; nil before the first SetConfig. It never changes.
 func (f *Fold) Config() *Config { return f.cfg }
 
-// Since is when a generation in use began to count, in record time; false without one of the ID.
+// Since is since when the counts of a generation in use are complete, in record time; false without one of the ID.
 func (f *Fold) Since(id string) (time.Time, bool) {
 	for _, ind := range f.inds {
 		if ind.spec.ID == id {
-			return unix(ind.era.since), true
+			return unix(ind.era.start()), true
 		}
 	}
 	return time.Time{}, false

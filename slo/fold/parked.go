@@ -76,8 +76,8 @@ func (f *Fold) park(o *indicator) error {
 	if err != nil {
 		return fmt.Errorf("park %s: %w", o.spec.ID, err)
 	}
-	for _, s := range f.upOf(o.era) {
-		if s.to > o.era.since {
+	for _, s := range f.upFrom(o.era) {
+		if s.to > o.era.start() {
 			sub.up.spans = append(sub.up.spans, s)
 		}
 	}
@@ -88,7 +88,7 @@ func (f *Fold) park(o *indicator) error {
 	if ind.flight != nil {
 		ind.flight.land()
 	}
-	ind.era = &era{since: o.era.since, spans: slices.Clone(o.era.spans), older: slices.Clone(o.era.older)}
+	ind.era = &era{since: o.era.start(), spans: slices.Clone(o.era.spans), older: slices.Clone(o.era.older)}
 	for _, g := range ind.sorted {
 		clear(g.total)
 		g.old = nil

@@ -49,6 +49,9 @@ func (f *Fold) readState(x *restoring) error {
 	shared := make([]*era, r.Count(1))
 	for i := range shared {
 		shared[i] = &era{since: r.Varint(), spans: r.spans(), older: r.spans()}
+		if x.format >= stateFormat {
+			shared[i].began, shared[i].own = r.Varint(), r.spans()
+		}
 	}
 	for _, ind := range f.inds {
 		if n := r.Uint(); n < uint64(len(shared)) {
@@ -335,7 +338,7 @@ func (f *Fold) unobserve(lost []partSpan) {
 				continue
 			}
 			if cut[ind.era] == nil {
-				cut[ind.era] = ind.era.without(l.from, min(l.to, f.rec), f.upOf(ind.era))
+				cut[ind.era] = ind.era.without(l.from, min(l.to, f.rec), f.upFrom(ind.era))
 			}
 			ind.era = cut[ind.era]
 		}
@@ -351,10 +354,11 @@ func (e *era) without(from, to int64, up []upSpan) *era {
 	if from >= to {
 		return e
 	}
-	cut := &era{since: max(e.since, to), source: e.source, older: cutOut(e.older, from, to)}
+	cut := e.startingAt(to)
+	cut.older = cutOut(e.older, from, to)
 	spans := append([]upSpan(nil), e.spans...)
 	for _, s := range up {
-		spans = append(spans, upSpan{max(s.from, e.since), min(s.to, cut.since)})
+		spans = append(spans, upSpan{max(s.from, e.start()), min(s.to, cut.start())})
 	}
 	cut.spans = cutOut(merged(spans), from, to)
 	return cut

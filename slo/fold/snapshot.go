@@ -184,6 +184,7 @@ func (f *Fold) appendState(b []byte) []byte {
 		b = binary.AppendVarint(b, e.since)
 		b = appendSpans(b, e.spans)
 		b = appendSpans(b, e.older)
+		b = appendSpans(binary.AppendVarint(b, e.began), e.own)
 	}
 	for _, ind := range f.inds {
 		b = binary.AppendUvarint(b, uint64(slices.Index(shared, ind.era)))
