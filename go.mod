@@ -193,6 +193,7 @@ require (
 
 // Imported and never called: see internal/unlinked/README.md.
 replace (
+	github.com/andybalholm/brotli => ./internal/unlinked/brotli
 	github.com/go-playground/validator/v10 => ./internal/unlinked/validator
 	github.com/goccy/go-yaml => ./internal/unlinked/go-yaml
 	github.com/hashicorp/go-sockaddr => ./internal/unlinked/go-sockaddr
@@ -202,6 +203,7 @@ replace (
 	github.com/pelletier/go-toml/v2 => ./internal/unlinked/go-toml
 	github.com/prometheus/sigv4 => ./internal/unlinked/sigv4
 	github.com/quic-go/quic-go => ./internal/unlinked/quic-go
+	github.com/twpayne/go-geom => ./internal/unlinked/go-geom
 	go.mongodb.org/mongo-driver/v2 => ./internal/unlinked/mongo-driver
 	go.opentelemetry.io/contrib/instrumentation/net/http/httptrace/otelhttptrace => ./internal/unlinked/otelhttptrace
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp => ./internal/unlinked/otelhttp

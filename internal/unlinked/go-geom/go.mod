@@ -1,0 +1,3 @@
+module github.com/twpayne/go-geom
+
+go 1.26.0
