@@ -137,6 +137,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.public(b)
 	k.subscriptions(b)
 	k.silences(b)
+	k.backtest(b)
 
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep

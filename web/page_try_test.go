@@ -1,18 +1,23 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -158,4 +163,79 @@ func TestBrowserTry(t *testing.T) {
 	b.requireFits(t, 390)
 	b.Do(t, chromedp.Click("main button.go"))
 	b.eventually(t, `location.search.includes('objective=99.9') && !!document.querySelector('#compared')`, "it was tried")
+}
+
+// backtest tries a spec on the past.
+func (k *contract) backtest(b *bench) {
+	k.t.Helper()
+	body := func(text string) string {
+		data, err := json.Marshal(api.BacktestRequest{Spec: text, Last: "7d", Zone: "Europe/Moscow"})
+		require.NoError(k.t, err)
+		return string(data)
+	}
+	const slo = "slos: [{name: a, objective: 99, window: 30d, indicator: " +
+		"{events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}}}]\n"
+	good := body("version: sloengine/v1\nservice: insurance-unpaid\n" + slo)
+	k.sent(b, api.BacktestPath, good, 501)
+	var asked []backtest.Request
+	answer := backtest.Status{Began: true}
+	b.web.Opt.Try = func(q backtest.Request) backtest.Status {
+		asked = append(asked, q)
+		return answer
+	}
+	var audited []string
+	was := b.web.Opt.Audit
+	b.web.Opt.Audit = func(_ *gin.Context, action, detail string, _ error) {
+		audited = append(audited, action+" "+detail)
+	}
+	defer func() { b.web.Opt.Audit, b.web.Opt.Try = was, nil }()
+	k.sent(b, api.BacktestPath, good, 202)
+	answer = backtest.Status{Busy: true, Progress: 0.3}
+	require.JSONEq(k.t, `{"progress":0.3,"busy":true,"result":null}`, string(k.sent(b, api.BacktestPath, good, 202)))
+	require.Equal(k.t, asked[0].Key, asked[1].Key)
+	require.Equal(k.t, 7*24*time.Hour, asked[0].Last)
+	require.Nil(k.t, asked[0].Before, "the spec in force")
+	require.False(k.t, asked[0].Own)
+	require.Equal(k.t, []string{`backtest services=["insurance-unpaid"] last=7d`}, audited, "once, where it begins")
+	answer = backtest.Status{Result: tried()}
+	answer.Result.Incidents, answer.Result.Missing = []backtest.Incident{}, []string{}
+	for i := range answer.Result.Subjects {
+		for _, s := range []*backtest.Side{answer.Result.Subjects[i].Before, answer.Result.Subjects[i].After} {
+			s.Proposals = []backtest.Proposal{{Objective: "99", Why: "less than a week was observed"}}
+		}
+	}
+	answer.Result.Total.After = answer.Result.Subjects[0].After
+	require.Contains(k.t, string(k.sent(b, api.BacktestPath, good, 200)), `"pages":2`)
+	answer = backtest.Status{Err: errors.New("the log has no <record>")}
+	require.Contains(k.t, string(k.sent(b, api.BacktestPath, good, 422)), "the log has no")
+	require.Contains(k.t, string(k.sent(b, api.BacktestPath, body("version: sloengine/v1\nservice: a\nslo: 1"), 422)),
+		`"line":3`)
+	answer = backtest.Status{}
+	for _, bad := range []string{`{}`, `{"spec":""}`, `{"spec":1}`, `{"spec":"a","last":"30s"}`,
+		`{"spec":"a","last":"9999d"}`, `{"spec":"a","zone":"Mars"}`, `{"spec":"a","zone":"Local"}`,
+		`{"spec":"a","incidents":[{"id":"1"}]}`, `{"before":"x"}`} {
+		k.sent(b, api.BacktestPath, bad, 400)
+	}
+	k.sent(b, api.BacktestPath, good, 403, "Sec-Fetch-Site", "cross-site")
+	k.sent(b, api.BacktestPath, good, 415, "Content-Type", "text/plain")
+	k.sent(b, api.BacktestPath, strings.Repeat(" ", api.MaxBacktestBody+1), 413)
+
+	// A reader of one service tries specs of this one only, and sees nothing else.
+	asked = nil
+	h, err := b.web.Limited([]string{"insurance-unpaid"}, func(*gin.Context) {}, anyRequest)
+	require.NoError(k.t, err)
+	ask := func(text string) int {
+		req := httptest.NewRequest(http.MethodPost, api.BacktestPath, strings.NewReader(text))
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		return rec.Code
+	}
+	require.Equal(k.t, 202, ask(good))
+	require.Equal(k.t, 403, ask(body("version: sloengine/v1\nservice: "+secretService+"\n"+slo)))
+	require.Equal(k.t, 403, ask(body("version: sloengine/v1\nservice: insurance-unpaid\n"+slo+
+		"---\nversion: sloengine/v1\nservice: "+secretService+"\n"+slo)))
+	require.Len(k.t, asked, 1)
+	require.True(k.t, asked[0].Own)
+	require.True(k.t, strings.HasPrefix(asked[0].Key, "own"), "nobody gets an answer for readers of all services")
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -74,8 +73,9 @@ func (s scope) restrict(o site.Options) site.Options {
 	if all := o.Try; all != nil {
 		out.Try = func(q backtest.Request) backtest.Status {
 			if slices.ContainsFunc(q.After.Services, func(x spec.Service) bool { return !s.has(x.Name) }) {
-				return backtest.Status{Err: errors.New("your token is not for this service")}
+				return backtest.Status{Err: site.ErrOtherService}
 			}
+			q.Own, q.Key = true, "own\x00"+q.Key
 			return all(q)
 		}
 	}

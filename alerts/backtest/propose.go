@@ -59,6 +59,9 @@ func (r *replay) propose(ctx context.Context) (map[slo.ID][]Proposal, error) {
 		seed := fnv.New64a()
 		_, _ = seed.Write([]byte(id))
 		for _, objective := range neighbors(x.SLO.Objective) {
+			if err := r.rest(ctx); err != nil {
+				return nil, err
+			}
 			answer := Proposal{Objective: objective.Percent()}
 			chance, why := p.Exhausted(forecast.Question{
 				Now: report.Time, Window: x.SLO.Window, Budget: objective.Budget(), Seed: seed.Sum64(),

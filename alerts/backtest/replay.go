@@ -52,6 +52,7 @@ type replay struct {
 	check    *check                   // compares with the engine; nil: nothing does
 	own      bool                     // see Options.Own
 	share    float64                  // of a core
+	most     int64                    // bytes of counts; 0: no bound
 	worked   time.Time                // since then, without a rest
 
 	lanes    []*lane
@@ -235,7 +236,7 @@ func (r *replay) run(ctx context.Context) (err error) {
 	up, ticking := true, false
 	for {
 		if r.records&1023 == 0 {
-			if err := r.rest(ctx); err != nil {
+			if err := r.pause(ctx); err != nil {
 				return err
 			}
 		}
@@ -395,8 +396,22 @@ func (r *replay) tick(ctx context.Context, now time.Time) error {
 	if !now.Before(r.from) {
 		r.ticks++
 	}
-	if r.progress != nil && r.ticks%200 == 0 {
-		r.progress(float64(now.Sub(r.from)) / float64(r.to.Sub(r.from)))
+	return r.rest(ctx)
+}
+
+// pause says how far the replay is, and refuses counts that take too much memory.
+func (r *replay) pause(ctx context.Context) error {
+	if all := r.to.Sub(r.first); r.progress != nil && r.records > 0 && all > 0 {
+		r.progress(float64(r.end.Sub(r.first)) / float64(all))
+	}
+	var bytes int64
+	for _, t := range r.tallies {
+		if r.most > 0 {
+			bytes += t.state.Fold.Stats().Bytes
+		}
+	}
+	if bytes > r.most {
+		return fmt.Errorf("%w: more than %d MiB (try fewer SLOs, or less group_by)", ErrTooLarge, r.most>>20)
 	}
 	return r.rest(ctx)
 }

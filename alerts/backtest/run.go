@@ -31,6 +31,7 @@ type Options struct {
 
 	Progress func(share float64) // nil: not called
 	CPU      float64             // share of a core, in (0,1]; 0: all of it
+	MaxBytes int64               // of counts; 0: no bound
 	// Own says that the reader of the result may see the services of the candidate only, which is a part of the spec in
 	// force. Then the budgets of each hour are in the result, and proposals are not.
 	Own bool
@@ -39,7 +40,10 @@ type Options struct {
 // Run replays the log for both specs, and rates what they would have done. The range ends with the log at the latest.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &replay{source: o.Source, from: o.From, to: o.To, interval: o.Interval, alerts: o.Alerts, zone: o.Zone,
-		progress: o.Progress, book: o.Book, share: o.CPU, own: o.Own}
+		progress: o.Progress, book: o.Book, share: o.CPU, most: o.MaxBytes, own: o.Own}
+	if o.Own && o.Before != nil {
+		o.Before = within(o.Before, o.After)
+	}
 	if o.Before != nil {
 		if err := r.add("before", only(o.Before, o.After)); err != nil {
 			return nil, fmt.Errorf("spec in force: %w", err)
@@ -124,7 +128,7 @@ func (r *replay) result(given []Incident, notes []string) *Result {
 		out.Incidents = []Incident{}
 	}
 	if r.own {
-		out.Events = 0
+		out.Records, out.Events = 0, 0
 		for _, s := range after.spec.Services {
 			out.Events += r.services[s.Name]
 		}

@@ -18,12 +18,17 @@ import (
 const (
 	runnerShare   = 0.5              // of a core
 	abandonedFrom = 30 * time.Second // after it was asked for last
+	runnerBytes   = 512 << 20        // of counts
 	maxResults    = 8                // that are remembered
 	resultAge     = 10 * time.Minute
 )
 
-// ErrTooLong means that a replay took longer than Request.Within.
-var ErrTooLong = errors.New("the replay took too long")
+var (
+	// ErrTooLong means that a replay took longer than Request.Within.
+	ErrTooLong = errors.New("the replay took too long")
+	// ErrTooLarge means that the counts of the specs took more than Options.MaxBytes.
+	ErrTooLarge = errors.New("the counts of the specs are too large")
+)
 
 // RunnerOptions are the engine that a Runner is in.
 type RunnerOptions struct {
@@ -54,6 +59,7 @@ type Status struct {
 	Err      error // wraps ErrTooLong, or says what a candidate or the log lacks
 	Progress float64
 	Busy     bool // another one is replayed: ask again
+	Began    bool // by this request
 }
 
 // Runner replays the log of the engine that it is in, for one request at a time and with half a core. Callers
@@ -104,7 +110,7 @@ func (r *Runner) Try(q Request) Status {
 		}
 		return Status{Busy: true, Progress: j.progress}
 	}
-	return Status{}
+	return Status{Began: true}
 }
 
 // Run replays until ctx ends.
@@ -146,7 +152,7 @@ func (r *Runner) replay(ctx context.Context, j *job) (out *Result, err error) {
 		}
 	}()
 	o := Options{Source: r.opt.Source, Interval: r.opt.Interval, Alerts: r.opt.Alerts, Zone: j.Zone, Before: j.Before,
-		After: j.After, Given: j.Given, CPU: runnerShare, Own: j.Own}
+		After: j.After, Given: j.Given, CPU: runnerShare, MaxBytes: runnerBytes, Own: j.Own}
 	if o.Before == nil {
 		o.Before = r.opt.InForce()
 	}

@@ -66,7 +66,7 @@ func TestRunner(t *testing.T) {
 		other := ask
 		other.Key, other.Within = "b", -1 // it is over before it begins
 
-		require.Equal(t, Status{}, r.Try(ask))
+		require.Equal(t, Status{Began: true}, r.Try(ask))
 		require.True(t, r.Try(other).Busy)
 		got := wait(r, ask)
 		require.NoError(t, got.Err)
@@ -83,9 +83,27 @@ func TestRunner(t *testing.T) {
 		got = wait(r, other)
 		require.ErrorIs(t, got.Err, ErrTooLong)
 
+		// Of the spec in force, nothing of other services is compared: no SLO that one of the candidate was, and no
+		// agreement that has one of theirs.
+		whole := load(t, shop(t)+"---\n"+strings.ReplaceAll(shop(t), "service: shop", "service: secret"))
+		whole.Agreements[0].Components[0].SLO = "secret/latency"
+		r.opt.InForce = func() *spec.Spec { return whole }
+		renamed := ask
+		renamed.Key, renamed.After = "f", load(t, shop(t))
+		renamed.After.SLOs[0].Was = "secret/checkout"
+		got = wait(r, renamed)
+		require.NoError(t, got.Err)
+		for _, s := range got.Result.Subjects {
+			require.True(t, strings.HasPrefix(s.ID, "shop/"), s.ID)
+			if s.Kind == KindAgreement {
+				require.Nil(t, s.Before)
+			}
+		}
+		require.Zero(t, got.Result.Records)
+
 		// A request that is not repeated makes room.
 		ask.Key, other.Key = "c", "d"
-		require.Equal(t, Status{}, r.Try(ask))
+		require.Equal(t, Status{Began: true}, r.Try(ask))
 		r.mu.Lock()
 		r.job.asked = time.Now().Add(-time.Minute)
 		r.mu.Unlock()

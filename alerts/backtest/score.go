@@ -1,8 +1,10 @@
 package backtest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,8 +153,11 @@ func (r *replay) ofBook(to time.Time) (out []Incident) {
 		return nil
 	}
 	after := r.lanes[len(r.lanes)-1].spec
+	visible := func(service string) bool {
+		return !r.own || slices.ContainsFunc(after.Services, func(s spec.Service) bool { return s.Name == service })
+	}
 	for _, inc := range r.book.View.Between(r.from, to) {
-		if r.own && !slices.ContainsFunc(after.Services, func(s spec.Service) bool { return s.Name == inc.Service }) {
+		if !visible(inc.Service) {
 			continue
 		}
 		if inc.Engine() || inc.Severity != incident.Critical && inc.Automated {
@@ -160,7 +165,7 @@ func (r *replay) ofBook(to time.Time) (out []Incident) {
 		}
 		x := Incident{ID: inc.ID, Service: inc.Service, Onset: inc.Onset, Hand: !inc.Automated}
 		for _, a := range inc.Affected() {
-			if a.SLO != "" && !slices.Contains(x.SLOs, a.SLO) {
+			if a.SLO != "" && visible(slo.ID(a.SLO).Service()) && !slices.Contains(x.SLOs, a.SLO) {
 				x.SLOs = append(x.SLOs, a.SLO)
 			}
 		}
@@ -190,6 +195,23 @@ func (i *Incident) meets(a *Alert, to time.Time) bool {
 		over = *a.End
 	}
 	return !a.Start.After(end.Add(incident.JoinWithin)) && !over.Before(i.Onset)
+}
+
+// CheckIncidents refuses a list of incidents that no alert can be rated against, and completes it.
+func CheckIncidents(list []Incident) error {
+	for i := range list {
+		inc := &list[i]
+		if inc.Hand = true; inc.ID == "" {
+			inc.ID = strconv.Itoa(i + 1)
+		}
+		switch {
+		case inc.Onset.IsZero():
+			return fmt.Errorf("incident %q has no onset (set a time in RFC 3339)", inc.ID)
+		case inc.End != nil && inc.End.Before(inc.Onset):
+			return fmt.Errorf("incident %q ends before its onset", inc.ID)
+		}
+	}
+	return nil
 }
 
 type subjectKey struct{ kind, id string }

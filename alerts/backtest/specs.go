@@ -76,3 +76,22 @@ func only(sp, candidate *spec.Spec) *spec.Spec {
 	out.Services = slices.DeleteFunc(slices.Clone(sp.Services), func(s spec.Service) bool { return !services[s.Name] })
 	return &out
 }
+
+// within is a spec without what is about services that the candidate does not have.
+func within(sp, candidate *spec.Spec) *spec.Spec {
+	out := *sp
+	services := map[string]bool{}
+	for _, s := range candidate.Services {
+		services[s.Name] = true
+	}
+	foreign := func(id slo.ID) bool { return !services[id.Service()] }
+	out.SLOs = slices.DeleteFunc(slices.Clone(sp.SLOs), func(s *slo.SLO) bool { return foreign(s.ID) })
+	out.Agreements = slices.DeleteFunc(slices.Clone(sp.Agreements), func(a *sla.Agreement) bool {
+		return !services[a.Service] ||
+			slices.ContainsFunc(a.Components, func(c sla.Component) bool { return foreign(c.SLO) })
+	})
+	out.Thresholds = slices.DeleteFunc(slices.Clone(sp.Thresholds), func(t *slo.Threshold) bool {
+		return !services[t.Service]
+	})
+	return &out
+}

@@ -41,8 +41,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s), newImport(s),
 		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), remote.NewBlindSpots(s),
-		newBackup(s), newRestore(s), newExport(s), backtest.New(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
-		brokers.NewKafka(s), brokers.NewOutbox(s),
+		newBackup(s), newRestore(s), newExport(s), backtest.New(s, remote.Backtest), newNotify(s), newPositions(s),
+		brokers.NewRabbitMQ(s), brokers.NewKafka(s), brokers.NewOutbox(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
 	for _, g := range groups {

@@ -205,7 +205,7 @@ func BenchmarkMemoryPerGroup(b *testing.B) {
 		f.Sums(Request{Now: unix(f.rec), Spans: []slo.Span{last(unix(f.rec), 30*day)}})
 		after := heap()
 		b.ReportMetric(float64(after-before)/groups, "B/group")
-		b.ReportMetric(float64(f.figures().Bytes)/groups, "counted-B/group")
+		b.ReportMetric(float64(f.Stats().Bytes)/groups, "counted-B/group")
 		runtime.KeepAlive(f)
 	}
 }
@@ -284,7 +284,7 @@ func BenchmarkPark(b *testing.B) {
 		resumed += time.Since(began)
 	}
 	require.NoError(b, f.SetConfig(none, at))
-	b.ReportMetric(float64(f.figures().ParkedBytes)/(1<<20), "parked-MiB")
+	b.ReportMetric(float64(f.Stats().ParkedBytes)/(1<<20), "parked-MiB")
 	b.ReportMetric(parked.Seconds()/float64(b.N), "s/park")
 	b.ReportMetric(resumed.Seconds()/float64(b.N), "s/resume")
 }

@@ -19,7 +19,7 @@ import (
 func (f *Fold) Sums(r Request) *Sums {
 	f.plans.flush()
 	out := &Sums{
-		Now: r.Now, Watermark: unix(f.rec), Up: f.up.list(f.kept), Stats: f.figures(),
+		Now: r.Now, Watermark: unix(f.rec), Up: f.up.list(f.kept), Stats: f.Stats(),
 		Traffic: make([]Traffic, len(f.traffic)), Durations: make([]Durations, len(f.series)),
 	}
 	for i, t := range f.traffic {
@@ -41,8 +41,8 @@ func (f *Fold) Sums(r Request) *Sums {
 	return out
 }
 
-// figures are the fold's own.
-func (f *Fold) figures() Stats {
+// Stats are the fold's own figures.
+func (f *Fold) Stats() Stats {
 	s := Stats{
 		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld,
 		Refused:  f.stats.refused,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -23,12 +24,13 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// Handler serves the read API, its OpenAPI document, and the requests to forget and to rebuild counts.
+// Handler serves the read API, its OpenAPI document, and the requests to forget and to rebuild counts, and to replay.
 type Handler struct {
 	*site.Site
 	openapi     []byte
 	openapiBare []byte        // without the version
 	dayReaders  chan struct{} // holds one for each table of days that is being sent
+	specs       sync.Mutex    // held while a spec is read, which bounds their memory
 }
 
 // New prepares the OpenAPI document.
@@ -65,6 +67,7 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays)
 	get("/openapi.json", api.apiDocument)
 	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
+	r.POST(BacktestPath, site.Secure, read, api.apiBacktest)
 	r.POST(RebuildPath, site.Secure, operate, api.apiRebuild)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/backtest"
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -28,7 +29,7 @@ var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
 	v1.Events{}, v1.LedgerAnswer{},
 	engineJSON{}, generationList{}, RejectList{}, SeenList{}, counting.ForgetRequest{}, counting.Forgotten{},
-	counting.RebuildRequest{}, counting.RebuildAnswer{},
+	counting.RebuildRequest{}, counting.RebuildAnswer{}, BacktestRequest{}, BacktestAnswer{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
 	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{}, public.Preview{},
@@ -51,6 +52,16 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[deadletters.List]():  "DeadLetterList",
 	reflect.TypeFor[dlq.Entry]():         "DeadLetter",
 	reflect.TypeFor[dlq.Stats]():         "DeadLetterStats",
+
+	reflect.TypeFor[backtest.Result]():   "BacktestResult",
+	reflect.TypeFor[backtest.Pair]():     "BacktestPair",
+	reflect.TypeFor[backtest.Subject]():  "BacktestSubject",
+	reflect.TypeFor[backtest.Side]():     "BacktestSide",
+	reflect.TypeFor[backtest.Score]():    "BacktestScore",
+	reflect.TypeFor[backtest.Day]():      "BacktestDay",
+	reflect.TypeFor[backtest.Alert]():    "BacktestAlert",
+	reflect.TypeFor[backtest.Incident](): "BacktestIncident",
+	reflect.TypeFor[backtest.Proposal](): "BacktestProposal",
 
 	reflect.TypeFor[status.AlertmanagerStatus](): "AlertmanagerStatus",
 	reflect.TypeFor[status.BudgetStatus]():       "BudgetStatus",

@@ -64,7 +64,10 @@ const MaxBody = 64 << 10
 // another site must not be able to make a browser send it: only application/json is
 // taken, which a foreign page cannot send unasked, and a browser that says where the
 // request comes from must name this origin.
-func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
+func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) { return site.JSONBodyOf(c, MaxBody) }
+
+// JSONBodyOf is JSONBody with another bound.
+func (site *Site) JSONBodyOf(c *gin.Context, most int64) (body []byte, ok bool) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
 		respond.Problem(c, http.StatusForbidden, "Requests from pages of another site are refused.", nil)
 		return nil, false
@@ -78,12 +81,12 @@ func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
 			"Content-Encoding is not supported here. Send the body uncompressed.", nil)
 		return nil, false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, most))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		respond.Problem(c, http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("The body is larger than %d bytes. Send less at a time.", MaxBody), nil)
+			fmt.Sprintf("The body is larger than %d bytes. Send less at a time.", most), nil)
 		return nil, false
 	case err != nil:
 		respond.Problem(c, http.StatusBadRequest, "The body could not be read completely.", nil)

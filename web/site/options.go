@@ -70,6 +70,9 @@ type Traces interface {
 	All(now time.Time) []traces.Of
 }
 
+// ErrOtherService means that a reader asked for what he may not see.
+var ErrOtherService = errors.New("your token is not for this service")
+
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Numbers
@@ -106,7 +109,7 @@ type Numbers struct {
 	// Events finds events of an SLO in the log; nil: there is no log.
 	Events func(ctx context.Context, q *counting.EventQuery) (*counting.EventAnswer, error)
 
-	// Try replays the log for another spec; nil: there is no log.
+	// Try replays the log for another spec; nil: there is no log. Its errors are for the caller.
 	Try func(backtest.Request) backtest.Status
 
 	// Counters are those that a source reads for an SLO, nil if none does; nil: there are no sources.

@@ -44,7 +44,7 @@ func TestBacktestEqualsTheEngine(t *testing.T) {
 		require.Greater(t, x.alerts, 10)
 		require.Positive(t, x.unsaved)
 		require.Positive(t, x.reloads)
-		c := command.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		c := command.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, nil)
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetArgs([]string{"--verify", "--data-dir", x.data(), "-o", "json"})
 		if err := c.Execute(); err != nil {

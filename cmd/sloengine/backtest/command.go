@@ -16,21 +16,28 @@ import (
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api"
 )
 
 // command is what the flags say.
 type command struct {
 	cli.Printer
+	engine                                       cli.Engine
+	remote                                       Ask
 	files, before                                cli.SpecFiles
 	dataDir, from, to, zone, settings, incidents string
 	verify                                       bool
 }
 
+// Ask has a running engine replay its log: remote.Backtest.
+type Ask func(context.Context, cli.Engine, *api.BacktestRequest, func(share float64, text string)) (
+	*backtest.Result, error)
+
 // New is the command backtest.
-func New(s cli.Streams) *cobra.Command {
-	x := &command{Printer: cli.Printer{Streams: s}}
+func New(s cli.Streams, ask Ask) *cobra.Command {
+	x := &command{Printer: cli.Printer{Streams: s}, remote: ask}
 	c := &cobra.Command{
-		Use:   "backtest -f FILE|DIR|- --data-dir DIR",
+		Use:   "backtest -f FILE|DIR|- --data-dir DIR | --running URL",
 		Short: "Try a spec on the past: budgets and alerts of the retained log, against its incidents",
 		Long: `backtest replays the log of an engine, and its history as far back as log.retain keeps it, at
 the receive times of the log. Every interval it evaluates the spec in force and the candidate as a
@@ -47,11 +54,15 @@ quarter, by the forecast of the engine.
 
 The spec in force is the last one in the log. --before names another one.
 
+With --running, the engine replays its own log, for one caller at a time, with half a core and for
+10 minutes at most. A token for some services tries specs of these only.
+
 With --verify it replays the whole log by the specs of their time and compares the alert states
 behind every tick of the engine with those that the engine logged. It exits with 3 if any differ.`,
 		Example: `  sloengine backtest -f new.yaml --data-dir data --from 30d
   sloengine backtest -f new.yaml --data-dir data --from 30d -o markdown > comment.md
   sloengine backtest -f new.yaml --data-dir data --from 2026-11-01T00:00:00Z --incidents incidents.json
+  sloengine backtest -f new.yaml --running https://slo.example.com --from 7d
   sloengine backtest --verify --data-dir data`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return x.run(c.Context()) },
@@ -59,6 +70,7 @@ behind every tick of the engine with those that the engine logged. It exits with
 	f := c.Flags()
 	x.files.Add(f)
 	f.StringVar(&x.dataDir, "data-dir", "", "data directory of an engine")
+	x.engine.AddOptional(f, "running", "URL of an engine that replays its own log")
 	f.StringVar(&x.from, "from", "30d", "begin of the range: an age such as 30d, or a time in RFC 3339")
 	f.StringVar(&x.to, "to", "", "end of the range, likewise (default: the end of the log)")
 	f.StringArrayVar((*[]string)(&x.before), "before", nil, "spec to compare with instead of the one in force")
@@ -74,8 +86,14 @@ behind every tick of the engine with those that the engine logged. It exits with
 }
 
 func (x *command) run(ctx context.Context) error {
-	if x.dataDir == "" {
-		return cli.Usagef("no data directory given: set --data-dir DIR")
+	switch {
+	case x.dataDir == "" && !x.engine.Named():
+		return cli.Usagef("no log given: set --data-dir DIR or --running URL")
+	case x.dataDir != "" && x.engine.Named():
+		return cli.Usagef("--data-dir and --running exclude each other")
+	case x.engine.Named() && (x.verify || x.to != "" || len(x.before) > 0 || x.settings != ""):
+		return cli.Usagef("--running takes no --to, --before, --config and --verify: the engine compares with its own " +
+			"spec until now")
 	}
 	zone, err := time.LoadLocation(x.zone)
 	if err != nil {
@@ -94,6 +112,9 @@ func (x *command) run(ctx context.Context) error {
 	}
 	if o.After, err = x.files.Read(x.Streams); err != nil {
 		return err
+	}
+	if x.engine.Named() {
+		return x.ask(ctx, &o)
 	}
 	if o.Source, err = engine.OpenLog(fsys.OS(), x.dataDir); err != nil {
 		return err
@@ -117,6 +138,22 @@ func (x *command) run(ctx context.Context) error {
 	out, err := backtest.Run(ctx, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", cli.Printable(x.dataDir), err)
+	}
+	return x.print(out)
+}
+
+// ask has a running engine replay its log.
+func (x *command) ask(ctx context.Context, o *backtest.Options) (err error) {
+	if err := x.span(o); err != nil {
+		return err
+	}
+	q := api.BacktestRequest{Spec: string(spec.Encode(o.After)), Last: slo.FormatDuration(o.To.Sub(o.From)), Zone: x.zone}
+	if q.Incidents, err = x.given(); err != nil {
+		return err
+	}
+	out, err := x.remote(ctx, x.engine, &q, cli.Progress(x.Err))
+	if err != nil {
+		return err
 	}
 	return x.print(out)
 }
@@ -194,18 +231,8 @@ func (x *command) given() ([]backtest.Incident, error) {
 		return nil, fmt.Errorf("%s: %w (want a JSON array of objects with id, service, slos, onset and end)",
 			cli.Printable(x.incidents), err)
 	}
-	for i := range list {
-		inc := &list[i]
-		if inc.Hand = true; inc.ID == "" {
-			inc.ID = fmt.Sprintf("%d", i+1)
-		}
-		switch {
-		case inc.Onset.IsZero():
-			return nil, fmt.Errorf("%s: incident %s has no onset (set a time in RFC 3339)", cli.Printable(x.incidents),
-				cli.Printable(inc.ID))
-		case inc.End != nil && inc.End.Before(inc.Onset):
-			return nil, fmt.Errorf("%s: incident %s ends before its onset", cli.Printable(x.incidents), cli.Printable(inc.ID))
-		}
+	if err := backtest.CheckIncidents(list); err != nil {
+		return nil, fmt.Errorf("%s: %w", cli.Printable(x.incidents), err)
 	}
 	return list, nil
 }

@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit/pastlog"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api"
 )
 
 // outages writes two days of an order a second, all of which fail in two spans: at 10:00 of the first day for 20
@@ -82,8 +84,13 @@ func (w *world) start(at time.Time) {
 
 func run(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
+	return runAsking(t, nil, args...)
+}
+
+func runAsking(t *testing.T, ask Ask, args ...string) (out string, err error) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	c := New(cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	c := New(cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, ask)
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
 	err = c.ExecuteContext(t.Context())
@@ -140,6 +147,31 @@ func TestBeforeAndAfter(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, want)
 	}
+}
+
+// TestRunning: a running engine gets the whole spec, and its answer is printed as any other.
+func TestRunning(t *testing.T) {
+	incidents := file(t, "incidents.json", `[{"service":"shop","onset":"2026-11-02T10:00:00Z"}]`)
+	two := file(t, "two.yaml", strings.ReplaceAll(shop, "service: shop", "service: bank"))
+	var asked *api.BacktestRequest
+	out, err := runAsking(t, func(_ context.Context, e cli.Engine, q *api.BacktestRequest, show func(float64, string)) (
+		*backtest.Result, error) {
+		u, err := e.URL()
+		require.NoError(t, err)
+		require.Equal(t, "http://engine:8080", u.String())
+		asked = q
+		show(0.5, "replayed")
+		return &backtest.Result{Ticks: 7, Notes: []string{"a note"}}, nil
+	}, "-f", file(t, "one.yaml", shop), "-f", two, "--running", "http://engine:8080", "--from", "7d", "--zone",
+		"Europe/Moscow", "--incidents", incidents)
+	require.NoError(t, err)
+	require.Contains(t, out, "7 evaluations of each spec.")
+	require.Contains(t, out, "a note")
+	require.Equal(t, []string{"7d", "Europe/Moscow", "1"}, []string{asked.Last, asked.Zone, asked.Incidents[0].ID})
+	sp, problems := spec.Load([]spec.File{{Name: "sent", Data: []byte(asked.Spec)}})
+	require.NoError(t, problems.Err())
+	require.Len(t, sp.Services, 2)
+	require.Len(t, sp.SLOs, 6)
 }
 
 // TestIncidentsOfTheEngine: pages are rated against the incidents that the engine has now: those of its checkpoint, by
@@ -240,6 +272,9 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{"-f", good}, "set --data-dir"},
+		{[]string{"-f", good, "--data-dir", w.dir, "--running", "http://x"}, "exclude each other"},
+		{[]string{"-f", good, "--running", "http://x", "--to", to}, "takes no --to"},
+		{[]string{"-f", good, "--running", "http://x", "--verify"}, "takes no"},
 		{[]string{"-f", good, "--data-dir", t.TempDir()}, "not the data directory"},
 		{[]string{"-f", good, "--data-dir", w.dir, "--from", to, "--to", from}, "is empty"},
 		{[]string{"-f", good, "--data-dir", w.dir, "--from", "soon"}, "want an age such as 30d"},

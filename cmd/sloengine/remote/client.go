@@ -128,7 +128,9 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	}
 	defer res.Body.Close()
 	answer := http.MaxBytesReader(nil, res.Body, most)
-	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
+	switch res.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
+	default:
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
 		why := cli.Printable(cmp.Or(problem.Detail, problem.Title, "no details given"))
