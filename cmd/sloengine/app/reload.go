@@ -237,6 +237,7 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 		return fmt.Errorf("apply new spec: %w", err)
 	}
 	r.start.specs.Use(next.spec)
+	r.parts.storage.growHistory(&r.start.config, Known(next.spec.Spec).LongestWindow)
 	for _, apply := range next.settings {
 		apply()
 	}

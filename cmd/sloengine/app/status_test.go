@@ -39,13 +39,15 @@ func TestShortIDs(t *testing.T) {
 func TestHistoryBounds(t *testing.T) {
 	const disk = 100 << 30
 	for text, want := range map[string]retained.Bounds{
-		"": {Bytes: disk / 10},
+		"":                          {Age: 32 * 24 * time.Hour, Bytes: disk / 10},
+		"log: {retain: 0}":          {Bytes: disk / 10},
+		"log: {retain_bytes: 1GiB}": {Age: 32 * 24 * time.Hour, Bytes: 1 << 30},
 		"log: {retain: 35d, retain_bytes: 50GiB}": {Age: 35 * 24 * time.Hour, Bytes: 50 << 30},
 		"log: {retain: 35d}":                      {Age: 35 * 24 * time.Hour, Bytes: disk / 10},
 		"log: {retain: 1d, retain_bytes: 0}":      {},
 	} {
 		c, err := config.Read("engine.yaml", []byte(text))
 		require.NoError(t, err)
-		require.Equal(t, want, historyBounds(&c, disk), text)
+		require.Equal(t, want, historyBounds(&c, 30*24*time.Hour, disk), text)
 	}
 }

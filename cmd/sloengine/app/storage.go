@@ -104,7 +104,7 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		return nil, fmt.Errorf("log.retain_bytes is %d bytes, and the disk of %s has %d (lower it, "+
 			"or move the data directory)", *wanted, b.DataDir, disk)
 	}
-	s.bounds = historyBounds(c, disk)
+	s.bounds = historyBounds(c, Known(b.first.Spec).LongestWindow, disk)
 	if s.trail, err = openAuditTrail(b.DataDir, in.auth, b.set, b.Log); err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (b *builder) startConfig(s *storage) []byte {
 	return first.Encoded
 }
 
-// historyBounds are how much of the log is retained on a disk of that size.
-func historyBounds(c *config.Config, disk uint64) retained.Bounds {
-	b := retained.Bounds{Age: c.Log.Retain, Bytes: int64(min(disk/10, math.MaxInt64))}
+// historyBounds are how much of the log is retained on a disk of that size for a spec whose longest window is that.
+func historyBounds(c *config.Config, longest time.Duration, disk uint64) retained.Bounds {
+	b := retained.Bounds{Age: c.RetainFor(longest), Bytes: int64(min(disk/10, math.MaxInt64))}
 	if c.Log.RetainBytes != nil {
 		b.Bytes = *c.Log.RetainBytes
 	}
@@ -140,6 +140,16 @@ func historyBounds(c *config.Config, disk uint64) retained.Bounds {
 		b.Age = 0
 	}
 	return b
+}
+
+// growHistory retains more of the log where a reloaded spec needs it. It never retains less: a start does, so that a
+// window that was mistyped for a minute costs nothing.
+func (s *storage) growHistory(c *config.Config, longest time.Duration) {
+	b := s.engine.History().Bounds()
+	if age := c.RetainFor(longest); b.Age > 0 && age > b.Age {
+		b.Age = age
+		s.engine.History().SetBounds(b)
+	}
 }
 
 // neededFrom is the first record of the log that a sink needs, or a start for rebuilt counts.

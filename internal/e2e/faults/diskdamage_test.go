@@ -101,7 +101,7 @@ func (d *damagedFolder) files(t *testing.T, pattern string) []string {
 func (d *damagedFolder) launch(t *testing.T, more ...string) (refused string) {
 	t.Helper()
 	settings := e2etest.WriteFile(t, d.dir, "engine.yaml",
-		"evaluator: {interval: 50ms}\ncheckpoint: {interval: 1h}\nlog: {segment: 1MiB}\n")
+		"evaluator: {interval: 50ms}\ncheckpoint: {interval: 1h}\nlog: {segment: 1MiB, retain: 0}\n")
 	args := []string{"serve", "-f", d.spec, "--data-dir", filepath.Join(d.dir, "data"), "--web.listen-address",
 		"127.0.0.1:0", "-c", settings}
 	for _, arg := range more {

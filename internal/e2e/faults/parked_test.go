@@ -41,7 +41,8 @@ func (a *attack) write(service, bad string) {
 
 func (a *attack) start(more string) {
 	a.t.Helper()
-	p := e2etest.Serve(a.t, a.dir, a.spec, "evaluator: {interval: 50ms}\ncheckpoint: {interval: 200ms}\n"+more)
+	p := e2etest.Serve(a.t, a.dir, a.spec,
+		"rebuild: off\nevaluator: {interval: 50ms}\ncheckpoint: {interval: 200ms}\n"+more)
 	a.p = p
 }
 

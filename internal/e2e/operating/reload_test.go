@@ -40,7 +40,7 @@ func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	serve := func() *e2etest.Process {
-		return e2etest.Serve(t, dir, spec, "evaluator: {interval: 50ms}\n")
+		return e2etest.Serve(t, dir, spec, "evaluator: {interval: 50ms}\nrebuild: off\n")
 	}
 	p := serve()
 	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", `{"id":"1","service":"shop","type":"order"}`)

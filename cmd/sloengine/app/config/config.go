@@ -59,8 +59,8 @@ type Config struct {
 	Log struct {
 		Segment int64 `yaml:"segment" min:"1MiB" is:"size"`
 		// of the log behind the last checkpoint
-		Retain      time.Duration `yaml:"retain" min:"0" max:"3650d"`
-		RetainBytes *int64        `yaml:"retain_bytes" min:"0" is:"size"`
+		Retain      *time.Duration `yaml:"retain" min:"0" max:"3650d"` // nil: see RetainFor
+		RetainBytes *int64         `yaml:"retain_bytes" min:"0" is:"size"`
 	} `yaml:"log"`
 	Rebuild    Disableable[rebuildConfig] `yaml:"rebuild"`
 	Checkpoint engine.CheckpointOptions   `yaml:"checkpoint"`
@@ -142,6 +142,18 @@ func Default() Config {
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()
 	return c
+}
+
+// retainBeyond is how much more of the log than the longest window is retained by default: for late events, and for what
+// a window rounds outward.
+const retainBeyond = 48 * time.Hour
+
+// RetainFor is how far back the log is retained for a spec whose longest window is that; 0: it is not.
+func (c *Config) RetainFor(longest time.Duration) time.Duration {
+	if c.Log.Retain != nil {
+		return *c.Log.Retain
+	}
+	return longest + retainBeyond
 }
 
 // Load reads engine.yaml over the defaults; "" is the defaults alone. The error

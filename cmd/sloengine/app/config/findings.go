@@ -47,9 +47,9 @@ func Check(name string, known *Known, data DataDir) (yamldoc.Problems, error) {
 	}
 	out = append(out, c.StartProblems(known, data)...)
 	if known != nil {
-		if r := c.Log.Retain; r > 0 && r < known.LongestWindow {
+		if r := c.RetainFor(known.LongestWindow); r > 0 && r < known.LongestWindow {
 			out = append(out, c.problem(yamldoc.SeverityWarning, "log.retain",
-				"raise it to "+slo.FormatDuration(known.LongestWindow+48*time.Hour),
+				"raise it to "+slo.FormatDuration(known.LongestWindow+retainBeyond),
 				"the history reaches back %s of the %s that %s needs, so the rest of its window cannot be rebuilt",
 				slo.FormatDuration(r), slo.FormatDuration(known.LongestWindow), known.Longest))
 		}
