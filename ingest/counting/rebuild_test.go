@@ -1,6 +1,7 @@
 package counting
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,6 +95,9 @@ type rebuildWorld struct {
 	specs     *Specs     // nil: cfg is what is counted
 	files     *Spec      // what the files say, with specs
 	reloading sync.Mutex // of a reload or a takeover of definitions
+
+	log   *slog.Logger  // of the next start; nil: nothing is logged
+	retry time.Duration // of a rebuild that fails; 0: the default
 }
 
 func newRebuildWorld(t *testing.T, disk *fsystest.Mem, cfg *fold.Config, now time.Time) *rebuildWorld {
@@ -120,10 +124,10 @@ func (w *rebuildWorld) start(rebuild bool) {
 	rebuilds := NewRebuilds(w.disk, "/data")
 	w.state = FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(),
 		Counters: counter.NewTable(), Rebuilds: rebuilds}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := cmp.Or(w.log, slog.New(slog.DiscardHandler))
 	w.eng, err = engine.Open(engine.Options{
 		Config: func() []byte { return w.startConfig(f) },
-		FS:     w.disk, Dir: "/data", State: w.state, Logger: quiet, SegmentBytes: 4096,
+		FS:     w.disk, Dir: "/data", State: w.state, Logger: log, SegmentBytes: 4096,
 		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Heartbeat: time.Hour,
 		Checkpoint: engine.CheckpointOptions{Interval: 5 * time.Millisecond, LogBytes: 3000},
 		Now:        func() time.Time { return time.Unix(0, w.now.Load()) },
@@ -131,8 +135,8 @@ func (w *rebuildWorld) start(rebuild bool) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, rebuilds.Open(w.eng.History().Source()))
-	counts := NewCounts(f, w.eng, metrics.NewSet(), quiet)
-	w.reb = NewRebuilder(rebuilds, RebuildOptions{CPU: 1, Every: time.Millisecond, Specs: w.specs,
+	counts := NewCounts(f, w.eng, metrics.NewSet(), log)
+	w.reb = NewRebuilder(rebuilds, RebuildOptions{CPU: 1, Every: time.Millisecond, Retry: w.retry, Specs: w.specs,
 		Step: func(s string) { (*w.step.Load())(s) }}, counts)
 	w.reb.Activate = w.activate
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type RebuildOptions struct {
 	Off   bool              // only what earlier ones left is tidied up
 	CPU   float64           // share of a core, in (0,1]
 	Every time.Duration     // how often it is looked for what waits; 0: a second
+	Retry time.Duration     // after a failure; 0: a minute
 	Step  func(step string) // called after each step; nil: not called
 
 	Specs   *Specs       // have the definitions that are held; nil: none are
@@ -44,22 +46,28 @@ const (
 // Rebuilder counts definitions from the retained log, one after the other, beside the engine.
 type Rebuilder struct {
 	*Rebuilds
-	o      RebuildOptions
-	counts *Counts
-	health health.Log
+	o       RebuildOptions
+	counts  *Counts
+	health  health.Log // of rebuilds
+	tidying health.Log
 
 	// Activate puts the definitions that the files have of held SLOs in force, with a record, if still says so. Set it
 	// before Run.
 	Activate func(ctx context.Context, ids []slo.ID, b record.Rebuilt, still func() bool) error
 
-	mu      sync.Mutex
-	now     RebuildProgress      // of the job; no SLOs: there is none
-	retryAt map[string]time.Time // by service
-	failing string               // the last error; "" after a job that worked
+	mu       sync.Mutex
+	now      RebuildProgress           // of the job; no SLOs: there is none
+	failures map[string]rebuildFailure // by service, of those that wait; "" is that nothing can be chosen
 
 	checkpoint uint64 // position of the newest one at the last look
 
 	done, failed, records *metrics.Counter
+}
+
+// rebuildFailure is that of the last attempt.
+type rebuildFailure struct {
+	retryAt time.Time
+	err     string
 }
 
 // RebuildProgress is how far SLOs are with their counts from the retained log.
@@ -80,10 +88,13 @@ func NewRebuilder(r *Rebuilds, o RebuildOptions, counts *Counts) *Rebuilder {
 	if o.Step == nil {
 		o.Step = func(string) {}
 	}
-	o.Every, o.Metrics = cmp.Or(o.Every, rebuildEvery), cmp.Or(o.Metrics, metrics.NewSet())
-	out := &Rebuilder{Rebuilds: r, o: o, counts: counts, retryAt: map[string]time.Time{},
+	o.Every, o.Retry = cmp.Or(o.Every, rebuildEvery), cmp.Or(o.Retry, rebuildRetry)
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	out := &Rebuilder{Rebuilds: r, o: o, counts: counts, failures: map[string]rebuildFailure{},
 		health: health.Log{Logger: counts.log, Broken: "rebuilding counts from the retained log failed, retrying",
-			Works: "rebuilding counts from the retained log succeeds again"}}
+			Works: "no rebuild of counts from the retained log fails any more"},
+		tidying: health.Log{Logger: counts.log, Broken: "removing files of rebuilt counts failed, retrying",
+			Works: "files of rebuilt counts are removed again"}}
 	out.done, out.failed = metric.Rebuilds.Counter(o.Metrics, "done"), metric.Rebuilds.Counter(o.Metrics, "failed")
 	out.records = metric.RebuildRecords.Counter(o.Metrics)
 	out.measure(o.Metrics)
@@ -110,7 +121,9 @@ func (r *Rebuilder) measure(set *metrics.Set) {
 func (r *Rebuilder) Progress() *RebuildProgress {
 	r.mu.Lock()
 	p := r.now
-	p.Failing = r.failing
+	for _, service := range slices.Sorted(maps.Keys(r.failures)) {
+		p.Failing = cmp.Or(p.Failing, r.failures[service].err)
+	}
 	r.mu.Unlock()
 	var ids []string
 	for _, w := range r.waiting() {
@@ -161,17 +174,13 @@ var ErrNotWanted = errors.New("the definition changed, or the rebuild was cancel
 
 // Run rebuilds what waits, until ctx ends.
 func (r *Rebuilder) Run(ctx context.Context) error {
-	if err := r.remove(0); err != nil {
-		r.health.Note(err)
-	}
+	r.tidying.Note(r.remove(0))
 	tick := time.NewTicker(r.o.Every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if err := r.once(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotWanted) {
-			r.health.Note(err)
-		}
-		if err := r.tidy(); err != nil {
-			r.health.Note(err)
+		r.once(ctx)
+		if err := r.tidy(); ctx.Err() == nil {
+			r.tidying.Note(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -181,28 +190,47 @@ func (r *Rebuilder) Run(ctx context.Context) error {
 	return nil
 }
 
+// Failing says since when counts cannot be rebuilt, or their files not be removed, and what follows; the zero time if
+// all works.
+func (r *Rebuilder) Failing() (since time.Time, reason string) {
+	if f := r.health.Failure(); f.Count > 0 {
+		return f.Since, "SLOs cannot be counted from the retained log, earlier definitions stay in force; " +
+			"it is tried again each minute"
+	}
+	if f := r.tidying.Failure(); f.Count > 0 {
+		return f.Since, "files of rebuilt counts cannot be removed and take up space"
+	}
+	return time.Time{}, ""
+}
+
 // tidy deletes files once two checkpoints hold their counts: a start may have to take the older one.
 func (r *Rebuilder) tidy() error {
 	at := r.counts.engine.Health().Checkpoint.Position
-	if at == r.checkpoint {
+	if at == r.checkpoint && !r.tidying.Failing() {
 		return nil
 	}
-	older := r.checkpoint
+	if older := r.checkpoint; older > 0 {
+		err := r.remove(older + 1)
+		r.o.Step(StepRebuildRemoved)
+		if err != nil {
+			return err
+		}
+	}
 	r.checkpoint = at
-	if older == 0 {
-		return nil
-	}
-	err := r.remove(older + 1)
-	r.o.Step(StepRebuildRemoved)
-	return err
+	return nil
 }
 
 // once rebuilds the SLOs of one service, if some wait.
-func (r *Rebuilder) once(ctx context.Context) error {
+func (r *Rebuilder) once(ctx context.Context) {
 	j, err := r.choose(ctx)
-	if err != nil || j == nil {
-		return err
+	if ctx.Err() != nil {
+		return
 	}
+	if err != nil || j == nil {
+		r.settle("", err)
+		return
+	}
+	r.settle("", nil)
 	began := time.Now()
 	r.mu.Lock()
 	r.now = RebuildProgress{SLOs: sloIDs(slices.Concat(j.ids, texts(j.held))), Started: began.UTC()}
@@ -210,30 +238,40 @@ func (r *Rebuilder) once(ctx context.Context) error {
 	err = r.run(ctx, j)
 	r.mu.Lock()
 	r.now = RebuildProgress{}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotWanted) {
-		r.retryAt[j.service] = time.Now().Add(rebuildRetry)
-		r.failing = err.Error()
-		r.failed.Add(len(sloIDs(j.ids)))
-	}
 	r.mu.Unlock()
-	switch {
-	case err == nil:
-		r.recovered()
-		r.done.Add(len(sloIDs(j.ids)))
-		r.counts.log.Info("SLOs have the counts of the retained log", "slos", nameList(sloIDs(j.ids)), "seconds",
-			time.Since(began).Seconds())
+	switch slos := sloIDs(j.ids); {
+	case ctx.Err() != nil && err != nil:
 	case errors.Is(err, ErrNotWanted):
-		r.counts.log.Info("rebuild canceled", "cause", err.Error(), "slos", nameList(sloIDs(j.ids)))
+		r.counts.log.Info("rebuild canceled", "cause", err.Error(), "slos", nameList(slos))
+	case err != nil:
+		r.settle(j.service, err)
+		r.failed.Add(len(slos))
+	default:
+		r.settle(j.service, nil)
+		r.done.Add(len(slos))
+		r.counts.log.Info("SLOs have the counts of the retained log", "slos", nameList(slos), "seconds",
+			time.Since(began).Seconds())
 	}
-	return err
 }
 
-// recovered notes that nothing fails any more.
-func (r *Rebuilder) recovered() {
-	r.health.Note(nil)
+// settle notes how an attempt went. What does not wait any more does not fail.
+func (r *Rebuilder) settle(service string, err error) {
+	waits := map[string]bool{"": true}
+	if p := r.Progress(); p != nil {
+		for _, id := range p.Waiting {
+			waits[slo.ID(id).Service()] = true
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failing = ""
+	delete(r.failures, service)
+	if err != nil {
+		r.failures[service] = rebuildFailure{time.Now().Add(r.o.Retry), err.Error()}
+	}
+	maps.DeleteFunc(r.failures, func(service string, _ rebuildFailure) bool { return !waits[service] })
+	if err != nil || len(r.failures) == 0 {
+		r.health.Note(err)
+	}
 }
 
 func (r *Rebuilder) run(ctx context.Context, j *job) error {

@@ -48,7 +48,7 @@ func (r *Rebuilder) choose(ctx context.Context) (*job, error) {
 func (r *Rebuilder) resting(service string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Now().Before(r.retryAt[service])
+	return time.Now().Before(r.failures[service].retryAt)
 }
 
 func (r *Rebuilder) chooseHeld(ctx context.Context) (*job, error) {

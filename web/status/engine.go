@@ -94,7 +94,8 @@ type BudgetStatus = servicebudget.Status
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {
-	// log, log_marker, history, fold, checkpoint, dead_letters, deduplication, notifications, audit or subscriptions
+	// log, log_marker, history, rebuild, fold, checkpoint, dead_letters, deduplication, notifications, audit or
+	// subscriptions
 	Part   string    `json:"part"`
 	Reason string    `json:"reason"` // for people
 	Since  time.Time `json:"since"`

@@ -112,6 +112,9 @@ func (e *engineStatus) get() status.Engine {
 			Since: at,
 		})
 	}
+	if at, reason := e.evaluation.rebuilds.Failing(); !at.IsZero() {
+		s.Troubles = append(s.Troubles, status.TroubleStatus{Part: "rebuild", Reason: reason, Since: at})
+	}
 	if at := e.storage.trail.file.Failing(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
 			Part:   "audit",
