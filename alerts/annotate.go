@@ -22,12 +22,16 @@ const (
 // labelSeverity is a label of alerts; series.LabelSeverity is one of events.
 const labelSeverity = "severity"
 
+// LinkPrefix begins the annotations that hold the links of an SLO, but for its runbook.
+const LinkPrefix = "link_"
+
 // note is what an alert tells a person. Texts may hold Prometheus' templates.
 type note struct {
 	summary, description string
 	dashboard            string   // UID
 	variables            []string // name and value in turn, for the dashboard; values are templates or checked names
 	page                 string   // path and query below the page's URL
+	links                map[string]string
 }
 
 // annotations are the texts of an alert and its links. Page and dashboard are linked to
@@ -43,6 +47,13 @@ func (g *generator) annotations(name string, n note) map[string]string {
 		"summary":     n.summary,
 		"description": n.description,
 		"runbook_url": strings.TrimSuffix(g.o.RunbookURL, "/") + "/" + name + ".md",
+	}
+	for name, link := range n.links {
+		if name == "runbook" {
+			out["runbook_url"] = link
+		} else {
+			out[LinkPrefix+name] = link
+		}
 	}
 	if g.o.DashboardURL != "" {
 		out["dashboard"] = dash
@@ -61,7 +72,8 @@ func (g *generator) sloNote(s *slo.SLO, summary, description string) note {
 		value := "{{ $labels." + l + " | urlquery }}"
 		page += "&group." + url.QueryEscape(s.GroupBy[i]) + "=" + value
 	}
-	return note{summary: summary, description: description, dashboard: DashboardSLO, variables: vars, page: page}
+	return note{summary: summary, description: description, dashboard: DashboardSLO, variables: vars, page: page,
+		links: s.Links}
 }
 
 // dashboardID is how dashboards name an SLO, which follows the naming of series.

@@ -146,6 +146,7 @@ func (g *generator) wholeNote(s *slo.SLO, summary, description string) note {
 	return note{
 		summary: summary, description: description, dashboard: DashboardSLO,
 		variables: []string{"slo_id", g.dashboardID(s)}, page: "/?slo=" + url.QueryEscape(string(s.ID)),
+		links: s.Links,
 	}
 }
 

@@ -58,6 +58,7 @@ func synthetic(t testing.TB) rules.Spec {
 
 	up := simple(t, "shop/availability", "99.9")
 	up.Alerting = slo.Alerting{MinEvents: 20, Page: slo.AlertSettings{Labels: map[string]string{"severity": "critical"}}}
+	up.Links = map[string]string{"runbook": "https://wiki.example.org/shop?a=b", "traces": "https://tempo.example.org"}
 	byTier := grouped(simple(t, "shop/errors", "99"), "tier", "http.code") // a business tier, which is none of the alert
 	month := simple(t, "shop/month", "99.5")
 	month.Window = slo.Window{Calendar: slo.Month, Location: moscow}

@@ -46,6 +46,7 @@ type SLO struct {
 	Was         ID // the ID before a rename, whose counts are kept; "" if none
 	Description string
 	Labels      map[string]string // the team's own
+	Links       map[string]string // URLs by name, for those who are on call
 
 	Objective Objective
 	Window    Window

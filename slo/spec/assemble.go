@@ -29,6 +29,7 @@ type assembled struct {
 	drafts     []*draft
 	slos       map[string]*sloDraft
 	labelAt    map[string]Position
+	linkAt     map[string]Position
 	hasDims    bool
 	hasBuckets bool
 
@@ -89,6 +90,22 @@ func agreeOnLabels(drafts []*draft) {
 	}
 }
 
+// agree adds what a document says of a service to what others do, which must not say otherwise.
+func (a *assembly) agree(what, service string, to *map[string]string, placed map[string]Position,
+	said map[string]string, at map[string]Position) {
+	for _, k := range slices.Sorted(maps.Keys(said)) {
+		if old, ok := (*to)[k]; ok && old != said[k] {
+			a.Errorf(at[k], "set it once, or to the same value everywhere", "%s %s of service %s is set to %q elsewhere (%s:%d)",
+				what, k, service, yamldoc.Clip(old), placed[k].File, placed[k].Line)
+			continue
+		}
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[k], placed[k] = said[k], at[k]
+	}
+}
+
 // join adds a document to its service.
 func (a *assembly) join(d *draft) {
 	key := d.service
@@ -97,7 +114,7 @@ func (a *assembly) join(d *draft) {
 	}
 	s := a.services[key]
 	if s == nil {
-		s = &assembled{slos: map[string]*sloDraft{}, labelAt: map[string]Position{}}
+		s = &assembled{slos: map[string]*sloDraft{}, labelAt: map[string]Position{}, linkAt: map[string]Position{}}
 		s.Name = d.service
 		a.services[key] = s
 	}
@@ -110,18 +127,8 @@ func (a *assembly) join(d *draft) {
 		a.Errorf(d.descriptionAt, "describe it once", "the description of service %s differs from that at %s:%d", s.Name,
 			s.describedAt.File, s.describedAt.Line)
 	}
-	for _, k := range slices.Sorted(maps.Keys(d.labels)) {
-		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
-			a.Errorf(d.labelAt[k], "set it once, or to the same value everywhere",
-				"label %s of service %s is set to %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old),
-				s.labelAt[k].File, s.labelAt[k].Line)
-			continue
-		}
-		if s.Labels == nil {
-			s.Labels = map[string]string{}
-		}
-		s.Labels[k], s.labelAt[k] = d.labels[k], d.labelAt[k]
-	}
+	a.agree("label", s.Name, &s.Labels, s.labelAt, d.labels, d.labelAt)
+	a.agree("link", s.Name, &s.Links, s.linkAt, d.links, d.linkAt)
 	if d.hasDims {
 		s.hasDims = true
 		for _, x := range d.dimensions {

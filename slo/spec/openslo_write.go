@@ -139,6 +139,7 @@ func (e *openEncoder) slo(o *slo.SLO) {
 	e.add(m)
 	lose(len(o.Corrections) > 0, "what corrections take out")
 	lose(len(o.CausedBy) > 0, "caused_by")
+	lose(len(o.Links) > 0, "its links")
 	lose(o.Cost != nil, "the cost")
 }
 

@@ -34,7 +34,7 @@ func readPyrra(v *yamldoc.Value) *draft {
 	}
 	before := v.Errors()
 	d := &draft{at: v.At(), labelAt: map[string]Position{}, perDocument: true}
-	s := newSLODraft("", nil)
+	s := newSLODraft("", nil, nil)
 	s.groupsKnown = true
 	d.slos = append(d.slos, s)
 	name := d.readPyrraMetadata(meta, s)
@@ -287,7 +287,7 @@ func readGenerator(v *yamldoc.Value) *draft {
 	}
 	before := v.Errors()
 	d := &draft{at: v.At(), labelAt: map[string]Position{}, perDocument: true}
-	s := newSLODraft("", nil)
+	s := newSLODraft("", nil, nil)
 	s.groupsKnown = true
 	d.slos = append(d.slos, s)
 	name := d.readGeneratorMetadata(meta, s)

@@ -82,14 +82,14 @@ func slothSpec(o *yamldoc.Object, is slothDialect) *draft {
 
 func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 	call(v, "slo")
-	s := newSLODraft(d.service, d.labels)
+	s := newSLODraft(d.service, d.labels, nil)
 	s.groupsKnown = true
 	ks := keys{
 		at("name", foreignID{s}).need("give it a short name such as `name: availability`"),
 		at("description", prose{&s.Description}),
 		at("objective", percentage{&s.Objective}).need("set the objective in percent, such as `objective: 99.9`"),
-		at("labels", ownLabels{s}),
-		at("infoLabels", ownLabels{s}),
+		at("labels", s.ownLabels()),
+		at("infoLabels", s.ownLabels()),
 		at("sli", custom{in: func(v *yamldoc.Value) { s.readSlothSLI(v, is) }}).need("add an SLI: events, raw or plugin"),
 		at("alerting", custom{in: func(v *yamldoc.Value) { s.readSlothAlerting(v, is) }}),
 		at("interval", later{}),

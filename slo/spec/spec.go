@@ -82,6 +82,7 @@ type Service struct {
 	// thresholds in use are added to them. Nil if not known.
 	Buckets []time.Duration
 	Labels  map[string]string
+	Links   map[string]string
 }
 
 // Kind says what a Source is the source of.
@@ -150,6 +151,8 @@ type draft struct {
 
 	labels     map[string]string
 	labelAt    map[string]Position
+	links      map[string]string
+	linkAt     map[string]Position
 	types      []string // as listed
 	anyType    bool     // said to be any
 	admits     bool     // unknown types

@@ -42,7 +42,7 @@ var misplaced = map[string]string{
 const oldThresholds = "limits"
 
 // headKeys is how many keys of a document are about the service. The others are lists.
-const headKeys = 8
+const headKeys = 9
 
 func (d *draft) keys() keys {
 	thresholds := parts(&d.thresholds, "threshold", func() *thresholdDraft {
@@ -64,6 +64,11 @@ func (d *draft) keys() keys {
 				return n
 			},
 			is: func() doc { return labelsDoc },
+		}),
+		at("links", custom{
+			in:  func(v *yamldoc.Value) { d.links, d.linkAt = readLinks(v) },
+			out: func(*encoder) *yamlgen.Node { return labelsNode(d.links) },
+			is:  func() doc { return labelsDoc },
 		}),
 		at("types", custom{
 			in:  func(v *yamldoc.Value) { d.types, d.anyType = readEventTypes(v) },
@@ -90,7 +95,8 @@ func (d *draft) keys() keys {
 			},
 			is: func() doc { return listShape(length{nil, time.Millisecond, maxWindow}.shape()) },
 		}),
-		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels) }, (*yamlgen.Map).Node)),
+		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels, d.links) },
+			(*yamlgen.Map).Node)),
 		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft {
 			return &correctionDraft{}
 		}, (*yamlgen.Map).Line)),
@@ -415,7 +421,7 @@ func (e *encoder) sections() []*yamlgen.Node {
 func (e *encoder) draft() *draft {
 	s := e.service
 	d := &draft{
-		service: s.Name, description: s.Description, labels: s.Labels, types: s.Types,
+		service: s.Name, description: s.Description, labels: s.Labels, links: s.Links, types: s.Types,
 		admits:     s.AdmitUnknownTypes,
 		dimensions: s.Dimensions, hasDims: !slices.Equal(s.Dimensions, DefaultDimensions),
 		buckets: s.Buckets, hasBuckets: s.Buckets != nil && !slices.Equal(s.Buckets, DefaultBuckets),

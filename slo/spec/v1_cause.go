@@ -2,6 +2,7 @@ package spec
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -221,4 +222,57 @@ func (a *assembly) causeGroups(id slo.ID, c *causeDraft, mine, theirs []string) 
 				"slo %s: caused_by %s: which %s of the SLO suffers?", id, c.SLO, k)
 		}
 	}
+}
+
+// ownTexts are the labels or links of an SLO besides those of its service.
+type ownTexts struct {
+	to   *map[string]string
+	of   func(*Service) map[string]string
+	from func(*yamldoc.Value) (map[string]string, map[string]Position)
+}
+
+func (s *sloDraft) ownLabels() ownTexts {
+	return ownTexts{&s.Labels, func(s *Service) map[string]string { return s.Labels }, readInfoLabels}
+}
+
+func (s *sloDraft) ownLinks() ownTexts {
+	return ownTexts{&s.Links, func(s *Service) map[string]string { return s.Links }, readLinks}
+}
+
+func (x ownTexts) read(v *yamldoc.Value) {
+	own, _ := x.from(v)
+	*x.to = merged(*x.to, own)
+}
+
+func (x ownTexts) write(e *encoder) *yamlgen.Node {
+	of := x.of(e.service)
+	own := maps.Clone(*x.to)
+	maps.DeleteFunc(own, func(k, v string) bool {
+		shared, ok := of[k]
+		return ok && shared == v
+	})
+	return labelsNode(own)
+}
+
+func (ownTexts) shape() shape.Shape { return labelsDoc }
+
+// maxLinks bounds the links of an SLO or service.
+const maxLinks = 20
+
+// readLinks reads URLs by name.
+func readLinks(v *yamldoc.Value) (map[string]string, map[string]Position) {
+	links, at := readLabelMap(v, func(string) string { return "" })
+	for name, text := range links {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(text) > 2048 ||
+			strings.ContainsAny(text, "{}<>\"`\\ ") {
+			v.ErrorfAt(at[name], "want an address such as https://wiki.example.org/checkout", "%s: %s is no URL: %q",
+				v.What, name, yamldoc.Clip(text))
+			delete(links, name)
+		}
+	}
+	if len(links) > maxLinks {
+		v.Errorf("", "%s: %d links, and %d are allowed", v.What, len(links), maxLinks)
+	}
+	return links, at
 }

@@ -18,9 +18,9 @@ import (
 
 const maxMaxGroups = 100_000
 
-func newSLODraft(service string, labels map[string]string) *sloDraft {
+func newSLODraft(service string, labels, links map[string]string) *sloDraft {
 	return &sloDraft{service: service, SLO: &slo.SLO{
-		Labels: maps.Clone(labels), Window: slo.Window{Rolling: defaultWindow},
+		Labels: maps.Clone(labels), Links: maps.Clone(links), Window: slo.Window{Rolling: defaultWindow},
 		Budgeting: slo.Budgeting{Method: slo.Occurrences},
 	}}
 }
@@ -30,7 +30,8 @@ func (s *sloDraft) keys() keys {
 		at("name", ownID{s, &s.ID}).need("give it a short name such as `name: availability`"),
 		at("was", ownID{s, &s.Was}),
 		at("description", prose{&s.Description}),
-		at("labels", ownLabels{s}),
+		at("labels", s.ownLabels()),
+		at("links", s.ownLinks()),
 		at("objective", noted{percentage{&s.Objective}, "percent"}).need(
 			"set the objective in percent, such as `objective: 99.9`"),
 		at("window", window{&s.Window}).orShown("30d"),
@@ -78,26 +79,6 @@ func (i ownID) read(v *yamldoc.Value) {
 
 func (i ownID) write(*encoder) *yamlgen.Node { return textNode(i.to.Name()) }
 func (ownID) shape() shape.Shape             { return nameDoc }
-
-// ownLabels are the labels of an SLO besides those of its service.
-type ownLabels struct{ *sloDraft }
-
-func (l ownLabels) read(v *yamldoc.Value) {
-	own, _ := readInfoLabels(v)
-	l.Labels = merged(l.Labels, own)
-}
-
-func (l ownLabels) write(e *encoder) *yamlgen.Node {
-	own := map[string]string{}
-	for k, v := range l.Labels {
-		if of, ok := e.service.Labels[k]; !ok || of != v {
-			own[k] = v
-		}
-	}
-	return labelsNode(own)
-}
-
-func (ownLabels) shape() shape.Shape { return labelsDoc }
 
 // window is a rolling or a calendar window.
 type window struct{ *slo.Window }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -21,6 +22,7 @@ type detailPage struct {
 	site.Layout
 	Row                  Row
 	Summary, Description string
+	Links                []site.Link // of the SLO, but for the runbook
 	Why                  string      // what is different about the bad events; "" if nothing is known
 	Forecast             string      // when a budget of which little is left will be empty; "" of other alerts
 	Steps                []site.Link // what a person does next, beside the runbook
@@ -71,6 +73,11 @@ func (h *Handler) detailPage(c *gin.Context) {
 		p.Expr = format.Safe(l.Expr, 4*format.MaxText)
 	}
 	p.Steps = h.steps(c, a, inc, p.Row, onset)
+	for _, note := range a.Annotations() {
+		if name, ok := strings.CutPrefix(note.Name, alerts.LinkPrefix); ok {
+			p.Links = site.AddLink(p.Links, name, note.Value)
+		}
+	}
 	for _, l := range a.Labels {
 		p.Labels = append(p.Labels, site.Fact{Name: format.Safe(l.Name, format.MaxName),
 			Value: format.Safe(l.Value, format.MaxTitle), Code: true})

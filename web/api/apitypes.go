@@ -73,7 +73,7 @@ func (api *Handler) newSLO(r *sla.SLOReport, active site.ActiveAlerts) v1.SLO {
 	s := r.SLO
 	out := v1.SLO{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Group), Informative: r.Informative,
-		Description: s.Description, Labels: s.Labels, Kind: s.Indicator.Kind,
+		Description: s.Description, Labels: s.Labels, Links: s.Links, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Window: s.Window.String(),
 		Budgeting: s.Budgeting.Method,
 		State:     r.State, Paging: active.Paging(r), Waiting: r.Waiting(),

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // AlertStates are the states, worst first.
@@ -80,6 +81,14 @@ func WebLink(s string) string {
 		return ""
 	}
 	return s
+}
+
+// AddLink adds a link of an SLO, unless its address is none of the web.
+func AddLink(to []Link, name, address string) []Link {
+	if address = WebLink(address); address == "" {
+		return to
+	}
+	return append(to, Link{Text: format.Safe(name, format.MaxName), Href: address})
 }
 
 // AlertFilter picks alerts. Empty fields pick all.

@@ -32,6 +32,7 @@ type sloPage struct {
 	Description string
 	Why         string // what is different about the bad events while the SLO pages; "" if nothing is known
 	Labels      []format.Label
+	Links       []site.Link
 	Last        site.Fact
 	Notes       []string
 	Groups      []groupLink // of the same SLO, without the shown one
@@ -160,6 +161,9 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	for _, k := range slices.Sorted(maps.Keys(r.SLO.Labels)) {
 		p.Labels = append(p.Labels, format.Label{Name: format.Safe(k, format.MaxName),
 			Value: format.Safe(r.SLO.Labels[k], format.MaxName), Title: format.Safe(r.SLO.Labels[k], format.MaxTitle)})
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.SLO.Links)) {
+		p.Links = site.AddLink(p.Links, k, r.SLO.Links[k])
 	}
 	for _, x := range r.SLO.Corrections {
 		p.Corrections = append(p.Corrections, correctionRow{

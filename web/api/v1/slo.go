@@ -56,6 +56,7 @@ type SLO struct {
 	Informative bool              `json:"informative"`
 	Description string            `json:"description"`
 	Labels      map[string]string `json:"labels"`
+	Links       map[string]string `json:"links,omitempty"`
 	Kind        slo.IndicatorKind `json:"kind"`
 	Objective   float64           `json:"objective"`
 	Percent     string            `json:"objective_percent"`
