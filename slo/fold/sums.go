@@ -310,3 +310,44 @@ func readRaw(data []byte, each func(at uint32, good, bad uint64)) bool {
 
 // ConfigVersion is RawSlices.Config of the configuration in force.
 func (f *Fold) ConfigVersion() uint64 { return f.cfgVersion }
+
+// shares are the parts of spans in which a group of an indicator with a source was observed; nil for one without. seen
+// are those of the indicator's groups before.
+func (f *Fold) shares(ind *indicator, g *group, now time.Time, spans, extra []slo.Span,
+	seen map[*stream][]float64) []float64 {
+	e := ind.era
+	if e.source == "" {
+		return nil
+	}
+	of := f.groupStream(ind, g)
+	if out := seen[of]; out != nil {
+		return out
+	}
+	out := f.sharesOf(e, f.upOfGroup(ind, g), now, spans, extra)
+	seen[of] = out
+	return out
+}
+
+func (f *Fold) sharesOf(e *era, up []upSpan, now time.Time, spans, extra []slo.Span) []float64 {
+	up = until(up, e.since, nanos(now))
+	if n := len(up) - 1; n >= 0 && nanos(now)-up[n].to <= int64(maxTail) {
+		up[n].to = nanos(now)
+	}
+	up = merged(append(up, e.earlier()...))
+	out := make([]float64, 0, len(spans)+len(extra))
+	for _, list := range [2][]slo.Span{spans, extra} {
+		for _, s := range list {
+			from, to := nanos(s.From), nanos(s.To)
+			seen := int64(0)
+			for _, u := range until(up, from, to) {
+				seen += u.to - u.from
+			}
+			if to <= from {
+				out = append(out, 1)
+				continue
+			}
+			out = append(out, float64(seen)/float64(to-from))
+		}
+	}
+	return out
+}
