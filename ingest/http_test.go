@@ -27,6 +27,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/trace"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -633,13 +634,13 @@ func TestSlowClientIsTurnedAway(t *testing.T) {
 	_, err = io.WriteString(conn, "POST "+EventsPath+
 		" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000000\r\n\r\n{")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, testkit.Patience, time.Millisecond)
 	require.LessOrEqual(t, r.handler.budget.used.Load(), int64(eagerBuffer))
 	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Contains(t, string(answer), "408 Request Timeout")
 	require.Contains(t, string(answer), `"code":"body_too_slow"`)
-	require.Eventually(t, func() bool { return r.handler.budget.used.Load() == 0 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.handler.budget.used.Load() == 0 }, testkit.Patience, time.Millisecond)
 }
 
 // A read deadline left over from the body would cancel a request that waits long for the disk.
@@ -737,12 +738,12 @@ func TestClientThatLeavesWithinItsBodyIsCounted(t *testing.T) {
 	require.Contains(t, string(answer), `"code":"bad_body"`)
 
 	conn = sendRaw(t, addr, 1000, "[")
-	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, testkit.Patience, time.Millisecond)
 	require.NoError(t, conn.SetLinger(0)) // a reset
 	require.NoError(t, conn.Close())
 	require.Eventually(t, func() bool {
 		return r.metric(t, `sloengine_ingest_requests_total{code="499"}`) == 1
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	require.Zero(t, r.events)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -80,7 +81,8 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 		if w := wrong.Load(); w != nil {
 			require.Fail(t, *w)
 		}
-		require.Eventually(t, func() bool { return r.Position() >= r.Health().Log.Durable }, 60*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Position() >= r.Health().Log.Durable },
+			testkit.Patience, time.Millisecond)
 		var stored int
 		var counted uint64
 		require.NoError(t, r.Do(context.Background(), func() { stored, counted = state.stored, state.events }))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -33,7 +34,7 @@ func TestBrowserAlerts(t *testing.T) {
 	}
 	require.Len(t, x.alerts, 3)
 	go func() { _ = x.web.Run(t.Context()) }()
-	require.Eventually(t, func() bool { return x.web.streams.on() }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return x.web.streams.on() }, testkit.Patience, time.Millisecond)
 	base := x.serve(t)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)

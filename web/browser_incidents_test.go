@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -79,7 +80,7 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 			chromedp.Click(`button[value=resolve]`), chromedp.WaitReady(`.done`))
 		require.Eventually(t, func() bool {
 			return book.View().Get("INC-2026-11-0001").State == incident.Resolved
-		}, 60*time.Second, 10*time.Millisecond)
+		}, testkit.Patience, 10*time.Millisecond)
 		b.Open(t, base+"/incidents/new", 1280, 900)
 		b.Do(t, chromedp.SendKeys(`input[name=title]`, "Phones ring"), chromedp.SendKeys(`input[name=by]`, "Ann"),
 			chromedp.Click(`button[value=open]`), chromedp.WaitReady(`.done`))

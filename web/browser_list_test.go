@@ -48,7 +48,7 @@ func newLiveBench(t *testing.T, rep *sla.Report, change ...func(*site.Options)) 
 		cancel()
 		require.NoError(t, <-done)
 	})
-	require.Eventually(t, func() bool { return l.web.streams.on() }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return l.web.streams.on() }, testkit.Patience, time.Millisecond)
 	return l
 }
 
@@ -238,7 +238,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	// Paused, nothing changes; resumed, the page catches up.
 	eval[bool](t, b, `document.querySelector('#live button').click(), true`)
 	b.eventually(t, `document.querySelector('#live button').dataset.state === 'paused'`, "paused")
-	require.Eventually(t, func() bool { return l.web.streams.count() == 0 }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return l.web.streams.count() == 0 }, testkit.Patience, 10*time.Millisecond)
 	key = eval[string](t, b, `document.querySelector('#live').dataset.key`)
 	l.publish(func(*sla.Report) {})
 	testkit.Pause(1500 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -23,7 +24,7 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = x.web.Run(ctx) }()
-		require.Eventually(t, func() bool { return x.web.streams.on() }, 60*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return x.web.streams.on() }, testkit.Patience, time.Millisecond)
 		base := x.serve(t)
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/internal/testkit/chromium"
 )
 
@@ -41,7 +42,7 @@ func (b *tab) eventually(t *testing.T, expression, why string) {
 	require.Eventually(t, func() bool {
 		v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[bool](expression))
 		return err == nil && v
-	}, 60*time.Second, 30*time.Millisecond, "%s: never true: %s", why, expression)
+	}, testkit.Patience, 30*time.Millisecond, "%s: never true: %s", why, expression)
 }
 
 // prefers sets the scheme that the reader's system prefers, "light" or "dark",

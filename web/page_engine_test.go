@@ -206,7 +206,7 @@ func TestRatesAreSampledByRun(t *testing.T) {
 		l.web.engine.rates.mu.Lock()
 		defer l.web.engine.rates.mu.Unlock()
 		return len(l.web.engine.rates.samples) == 1
-	}, 60*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 }
 
 func deadLetterRows(t *testing.T, body string) (ids []string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -238,7 +239,7 @@ func TestStream(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return l.web.streams.count() == 0
-		}, 60*time.Second, time.Millisecond, "a closed tab leaves")
+		}, testkit.Patience, time.Millisecond, "a closed tab leaves")
 		require.Equal(t, http.StatusOK, l.do(http.MethodHead, "/events/stream").Code)
 	})
 	t.Run("permission", func(t *testing.T) {
@@ -256,7 +257,7 @@ func TestStream(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.web.Run(ctx) }()
-		require.Eventually(t, b.web.streams.on, 60*time.Second, time.Millisecond)
+		require.Eventually(t, b.web.streams.on, testkit.Patience, time.Millisecond)
 		res, r := streamer(t, base)
 		cancel()
 		require.NoError(t, <-done)
@@ -311,7 +312,7 @@ func BenchmarkStreams(b *testing.B) {
 			}
 		}()
 	}
-	require.Eventually(b, func() bool { return x.web.streams.count() == tabs }, 5*time.Second, time.Millisecond)
+	require.Eventually(b, func() bool { return x.web.streams.count() == tabs }, testkit.Patience, time.Millisecond)
 	before := cpuTime()
 	for b.Loop() {
 		next := *rep.Load()

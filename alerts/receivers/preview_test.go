@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestPreview: with it, a receiver without any integration shows what it would be sent, and one with an integration is
@@ -21,7 +22,7 @@ func TestPreview(t *testing.T) {
 	d.Update(a.fire("Burning", "service=shop", "severity=page", "product=<b>\nforged: line").now())
 	await := func(n int) []notify.Preview {
 		t.Helper()
-		require.Eventually(t, func() bool { list, _ := d.Previews(); return len(list) == n }, 10*time.Second,
+		require.Eventually(t, func() bool { list, _ := d.Previews(); return len(list) == n }, testkit.Patience,
 			5*time.Millisecond)
 		list, on := d.Previews()
 		require.True(t, on)
@@ -33,12 +34,12 @@ func TestPreview(t *testing.T) {
 	require.Equal(t, []string{"shop"}, m.Services)
 	require.False(t, m.Resolved)
 	// A lane that comes to the group only after its alert has ended owes it no message.
-	require.Eventually(t, func() bool { return len(h.all()) == 1 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.all()) == 1 }, testkit.Patience, 5*time.Millisecond)
 	d.Update(a.end("Burning").now())
 	list := await(2)
 	require.True(t, list[0].Resolved, "the newest is the first")
 	require.Contains(t, list[0].Text, "Resolved: Burning")
-	require.Eventually(t, func() bool { return len(h.all()) >= 2 }, time.Minute, 5*time.Millisecond,
+	require.Eventually(t, func() bool { return len(h.all()) >= 2 }, testkit.Patience, 5*time.Millisecond,
 		"the webhook is notified as without previews")
 
 	for i := range 3 * shownPreviews {
@@ -62,7 +63,7 @@ func TestPreviewOfAName(t *testing.T) {
 	d, _ := run(t, Options{Settings: s})
 	var a alarms
 	d.Update(a.fire("Burning", "service=shop", "severity=page", "product=a\nb"+strings.Repeat("c", 500)).now())
-	require.Eventually(t, func() bool { list, _ := d.Previews(); return len(list) == 1 }, 10*time.Second,
+	require.Eventually(t, func() bool { list, _ := d.Previews(); return len(list) == 1 }, testkit.Patience,
 		5*time.Millisecond)
 	require.Equal(t, "r0/preview[0]", d.Status()[0].Name)
 }

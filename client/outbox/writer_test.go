@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 
 	table "github.com/sloengine/sloengine/reliability/outbox"
@@ -135,7 +136,7 @@ func TestAnEventGoesWithItsTransaction(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return value[int](t, other,
 				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
-		}, time.Minute, 5*time.Millisecond)
+		}, testkit.Patience, 5*time.Millisecond)
 		require.NoError(t, tx.Rollback(t.Context()))
 		require.True(t, <-retried)
 		require.Equal(t, 1, value[int](t, other, "SELECT count(*) FROM outbox"))

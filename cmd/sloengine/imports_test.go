@@ -209,7 +209,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/web":          {},
 	"internal/oracle":           {}, // tests only
 	"internal/testkit":          {},
-	"internal/testkit/chromium": {"reliability/nettest"},
+	"internal/testkit/chromium": {"internal/testkit", "reliability/nettest"},
 	"internal/testkit/pastlog": {"ingest/counting", "ingest/engine", "ingest/event", "ingest/record", "reliability/fsys",
 		"reliability/wal", "sla/evaluator", "slo/spec"},
 	"internal/testkit/slotest":  {"slo"},

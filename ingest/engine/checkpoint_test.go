@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -143,7 +144,7 @@ func TestLogIsTruncated(t *testing.T) {
 	require.Equal(t, before, r.Health().Log.Segments, "one checkpoint is not enough")
 	r.commit("a")
 	r.checkpointNow()
-	require.Eventually(t, func() bool { return r.Health().Log.Segments < 3 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Log.Segments < 3 }, testkit.Patience, time.Millisecond)
 	r.shutdown()
 }
 

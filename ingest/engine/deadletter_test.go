@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -113,7 +114,7 @@ func TestDeadLetterStoreIsAway(t *testing.T) {
 	r.commit("a", "refuse-1", "b")
 	requireOnce(t, r.counts(), []string{"a", "b"})
 	require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
-	require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, testkit.Patience, time.Millisecond)
 	r.commit("c")
 	store.down.Store(false)
 	r.checkpointNow()

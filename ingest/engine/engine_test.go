@@ -282,7 +282,7 @@ func (r *running) checkpointNow() {
 				}
 			})
 			return ok
-		}, 60*time.Second, time.Millisecond)
+		}, testkit.Patience, time.Millisecond)
 	}
 	idle(r.read.checkpoint)
 	idle(func() {})
@@ -392,7 +392,7 @@ func TestDoGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	returned, ran := make(chan error, 1), false
 	go func() { returned <- r.Do(ctx, func() { ran = true }) }()
-	require.Eventually(t, func() bool { return len(r.read.inbox) == 1 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.read.inbox) == 1 }, testkit.Patience, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-returned, context.Canceled)
 	close(free)
@@ -505,7 +505,7 @@ func TestGracefulShutdown(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return r.Health().Log.Durable > 20 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Log.Durable > 20 }, testkit.Patience, time.Millisecond)
 	state := r.shutdown()
 	wg.Wait()
 	requireOnce(t, state.all(), acknowledged)

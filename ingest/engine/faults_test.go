@@ -371,7 +371,7 @@ func TestRecovering(t *testing.T) {
 	for range 5 {
 		state.gate <- struct{}{}
 	}
-	require.Eventually(t, func() bool { return r.Health().Progress >= 0.75 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Health().Progress >= 0.75 }, testkit.Patience, time.Millisecond)
 	require.Equal(t, StatusRecovering, r.Health().Status)
 	require.Less(t, r.Health().Progress, 1.)
 	require.ErrorIs(t, r.refusal("a"), ErrNotReady)
@@ -460,14 +460,16 @@ func TestPassingFaultsOfCheckpoints(t *testing.T) {
 				r.counts()
 				disk.FailAlways(op, fault)
 				require.NoError(t, r.Do(context.Background(), r.read.checkpoint))
-				require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 }, 60*time.Second, time.Millisecond)
-				require.Eventually(t, func() bool { return len(r.Health().Troubles) > 0 }, 60*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return r.Health().Checkpoint.Failures > 0 },
+					testkit.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return len(r.Health().Troubles) > 0 },
+					testkit.Patience, time.Millisecond)
 				require.Equal(t, StatusReady, r.Health().Status)
 				disk.ClearFaults()
 				require.Eventually(t, func() bool {
 					r.checkpointNow()
 					return !r.Health().Checkpoint.At.IsZero() && len(r.Health().Troubles) == 0
-				}, 60*time.Second, time.Millisecond)
+				}, testkit.Patience, time.Millisecond)
 				opt.FS = disk.CrashClone(0, 1)
 				r.shutdown()
 				again := start(t, opt)

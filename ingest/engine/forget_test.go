@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
@@ -96,7 +97,7 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 		require.Eventually(t, func() bool {
 			requests, _ := r.queue.size()
 			return requests == n
-		}, 60*time.Second, time.Millisecond)
+		}, testkit.Patience, time.Millisecond)
 	}
 	commit := func(ids ...string) func() { return func() { results <- r.commit(ids...) } }
 	go commit("first")()

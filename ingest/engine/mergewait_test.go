@@ -69,7 +69,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 			}
 		}()
 	}
-	require.Eventually(t, func() bool { return r.waiting() == 2 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.waiting() == 2 }, testkit.Patience, time.Millisecond)
 	_, err = r.Commit(context.Background(), testBatch("other"))
 	require.NoError(t, err, "who has no ticket does not wait")
 	require.Empty(t, answered, "an answer means that it is durable")
@@ -79,7 +79,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
 	go func() { _, err := admit(ctx, t, r, l, 3); left <- err }()
-	require.Eventually(t, func() bool { return r.waiting() == 3 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.waiting() == 3 }, testkit.Patience, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
 
@@ -104,7 +104,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 			answered <- result
 		}
 	}()
-	require.Eventually(t, func() bool { return r.waiting() == 1 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.waiting() == 1 }, testkit.Patience, time.Millisecond)
 	r.shutdown()
 	require.Equal(t, 1, (<-answered).Accepted, "written by the shutdown")
 	require.EqualValues(t, 5, state.events)
@@ -144,10 +144,10 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return stored.Load() > senders*3/4 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return stored.Load() > senders*3/4 }, testkit.Patience, time.Millisecond)
 	require.Eventually(t, func() bool {
 		return int64(r.waiting())*size <= r.mergeBytes()
-	}, 60*time.Second, time.Millisecond,
+	}, testkit.Patience, time.Millisecond,
 		"those that the committer has not looked at yet wait, too")
 	_, err := r.Commit(context.Background(), testBatch("other"))
 	require.NoError(t, err, "the queue has room for others")
@@ -182,13 +182,13 @@ func TestLeavingWhileWaitingToBeMerged(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	require.Eventually(t, func() bool { return r.waiting() == 0 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.waiting() == 0 }, testkit.Patience, time.Millisecond)
 	_ = r.read.wait(context.Background(), r.durable.Load())
 	require.EqualValues(t, answered.Load(), state.events, "a request that left is not stored")
 	require.Less(t, answered.Load(), sent.Load())
 	require.Eventually(t, func() bool {
 		_, bytes := r.queue.size()
 		return bytes == 0
-	}, 60*time.Second, time.Millisecond, "a group is answered before its bytes are free")
+	}, testkit.Patience, time.Millisecond, "a group is answered before its bytes are free")
 	r.kill()
 }

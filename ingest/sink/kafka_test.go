@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
@@ -183,7 +184,7 @@ func TestABrokerThatComesBackGetsEverything(t *testing.T) {
 
 	c.Proxies[0].Cut()
 	go func() { sent <- s.Send(t.Context(), kafkaItems(t, "cut off")) }()
-	require.Eventually(t, func() bool { return s.producer.Failure() != nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return s.producer.Failure() != nil }, testkit.Patience, 5*time.Millisecond)
 	c.Proxies[0].Restore()
 	require.NoError(t, (<-sent).Err)
 	got := kafkaIDs(t, c.Records(t, "events"))

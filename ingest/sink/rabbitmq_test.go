@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/nettest"
@@ -153,7 +154,7 @@ func TestANetworkThatComesBackGetsEverything(t *testing.T) {
 	proxy.Restore()
 	require.Eventually(t, func() bool {
 		return s.Send(t.Context(), rabbitMQItems("order", "after")).Err == nil
-	}, 30*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 
 	proxy.Stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -184,6 +185,6 @@ func TestABrokerThatIsKilledKeepsWhatItConfirmed(t *testing.T) {
 	n.Restart(t)
 	require.Eventually(t, func() bool {
 		return s.Send(t.Context(), rabbitMQItems("order", "4")).Err == nil
-	}, 30*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Len(t, n.Drain(t, queue), 4)
 }

@@ -29,16 +29,20 @@ func Golden[T string | []byte](t testing.TB, file string, got T) {
 // and how long it lasts, a time in which nothing happens. To wait for something use Eventually.
 func Pause(d time.Duration) { time.Sleep(d) }
 
-// Eventually waits for two minutes at most until something holds. If it does not, more tells what else is known.
+// Patience is how long a test waits for something that must happen. A wait that succeeds costs nothing, however busy
+// the machine is.
+const Patience = 5 * time.Minute
+
+// Eventually waits until something holds, for [Patience] at most. If it does not, more tells what else is known.
 func Eventually(t testing.TB, what string, holds func() bool, more ...func() string) {
 	t.Helper()
-	if Within(2*time.Minute, holds) {
+	if Within(Patience, holds) {
 		return
 	}
 	for _, m := range more {
 		what += "\n" + m()
 	}
-	require.Fail(t, "not within two minutes: "+what)
+	require.Fail(t, "not within "+Patience.String()+": "+what)
 }
 
 // Within waits until something holds, and reports whether it does. The longer that takes, the less often it looks.

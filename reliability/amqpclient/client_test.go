@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -177,7 +178,7 @@ func TestRunConnectsAgain(t *testing.T) {
 	require.Error(t, <-failed)
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(), `sloengine_rabbitmq_connected{client="source:r"} 0`+"\n")
-	}, 30*time.Second, 5*time.Millisecond)
+	}, testkit.Patience, 5*time.Millisecond)
 	require.Error(t, <-failed, "an attempt to connect while the network is down")
 	proxy.Restore()
 	await("no second connection", used)
@@ -185,5 +186,5 @@ func TestRunConnectsAgain(t *testing.T) {
 	wg.Wait()
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(), `sloengine_rabbitmq_disconnects_total{client="source:r"} 2`+"\n")
-	}, 30*time.Second, 5*time.Millisecond, "%s", text())
+	}, testkit.Patience, 5*time.Millisecond, "%s", text())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -135,7 +136,7 @@ func TestABrokerThatHangsIsAway(t *testing.T) {
 	defer cancel()
 	require.Error(t, p.Check(ctx))
 	proxy.Restore()
-	require.Eventually(t, func() bool { return p.Check(t.Context()) == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.Check(t.Context()) == nil }, testkit.Patience, 10*time.Millisecond)
 	require.NoError(t, p.Publish(t.Context(), batch)[0].Err)
 }
 
@@ -153,7 +154,7 @@ func TestABrokerWithoutMemoryIsAway(t *testing.T) {
 	require.ErrorContains(t, o.Err, "lacks memory or disk space")
 	require.ErrorContains(t, p.Check(t.Context()), "lacks memory or disk space")
 	n.Ctl(t, "set_vm_memory_high_watermark", "0.9")
-	require.Eventually(t, func() bool { return p.Check(t.Context()) == nil }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return p.Check(t.Context()) == nil }, testkit.Patience, 50*time.Millisecond)
 	require.NoError(t, p.Publish(t.Context(), []*Message{message(exchange, "k", "2")})[0].Err)
 	require.Subset(t, ids(t, n, queue), []string{"2"})
 
@@ -163,5 +164,5 @@ func TestABrokerWithoutMemoryIsAway(t *testing.T) {
 	n.Restart(t)
 	require.Eventually(t, func() bool {
 		return p.Publish(t.Context(), []*Message{message(exchange, "k", "3")})[0].Err == nil
-	}, time.Minute, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 }

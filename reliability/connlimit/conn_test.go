@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,7 +65,7 @@ func TestDeadlinesHold(t *testing.T) {
 		c.read.mu.Lock()
 		defer c.read.mu.Unlock()
 		return c.read.running
-	}, time.Minute, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	require.NoError(t, c.SetReadDeadline(time.Unix(1, 0)))
 	require.ErrorIs(t, <-failed, os.ErrDeadlineExceeded)
 

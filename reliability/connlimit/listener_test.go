@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,7 +64,7 @@ func (s *server) dial() *client {
 	s.t.Cleanup(func() { _ = c.Close() })
 	require.Eventually(s.t, func() bool {
 		return s.l.accepted.Get()+s.l.refused.Get() > before
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	return &client{c, s.t, bufio.NewReader(c)}
 }
 
@@ -125,7 +126,7 @@ func TestIdleConnectionsGoNext(t *testing.T) {
 		defer s.l.mu.Unlock()
 		x, y := s.l.conns[0], s.l.conns[1]
 		return x.trusted.Load() && y.trusted.Load() && (x.idle.Load() || y.idle.Load())
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	waiting := s.dial()
 	require.True(t, idle.closed())
 	waiting.send("/wait", good)
@@ -138,7 +139,7 @@ func TestIdleConnectionsGoNext(t *testing.T) {
 			}
 		}
 		return true
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	require.True(t, s.dial().closed(), "all are at work")
 	require.EqualValues(t, 1, s.l.refused.Get())
 	_ = busy.Close()
@@ -152,7 +153,7 @@ func TestRoomComesBack(t *testing.T) {
 		c := s.dial()
 		require.True(t, c.ask(good))
 		_ = c.Close()
-		require.Eventually(t, func() bool { return s.l.Status().Open == 0 }, 60*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.l.Status().Open == 0 }, testkit.Patience, time.Millisecond)
 	}
 	require.Zero(t, s.l.evicted.Get()+s.l.refused.Get())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -88,7 +89,7 @@ func TestRedisExpires(t *testing.T) {
 	require.NoError(t, short.Save(ctx, []dlq.Entry{{Origin: dlq.Admission, Reason: "x"}}))
 	require.Eventually(t, func() bool {
 		return len(redisconn.Strings(client.Do(t, "KEYS", "short:*"))) == 0
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 }
 
 func TestRedisAway(t *testing.T) {

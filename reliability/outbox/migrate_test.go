@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,7 +125,7 @@ func TestAMigrationThatWaitsCanBeInterrupted(t *testing.T) {
 			asked[*at] = true
 		}
 		return len(asked) > 1
-	}, time.Minute, 5*time.Millisecond)
+	}, testkit.Patience, 5*time.Millisecond)
 	cancel()
 	require.ErrorContains(t, <-ended, "another migration of table outbox is running")
 	require.NoError(t, unlock())

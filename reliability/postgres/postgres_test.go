@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -185,14 +186,14 @@ func TestAPoolConnectsAgain(t *testing.T) {
 	s.Proxy.Cut()
 	require.Error(t, ask())
 	s.Proxy.Restore()
-	require.Eventually(t, func() bool { return ask() == nil }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return ask() == nil }, testkit.Patience, 20*time.Millisecond)
 	s.Kill()
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(ask()))
 	s.Restart(t)
-	require.Eventually(t, func() bool { return ask() == nil }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return ask() == nil }, testkit.Patience, 20*time.Millisecond)
 	require.NoError(t, os.WriteFile(password, []byte("new-secret"), 0o600))
 	s.Admin(t, "postgres", "ALTER ROLE alice PASSWORD 'new-secret'")
 	s.Proxy.Cut()
 	s.Proxy.Restore()
-	require.Eventually(t, func() bool { return ask() == nil }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return ask() == nil }, testkit.Patience, 100*time.Millisecond)
 }

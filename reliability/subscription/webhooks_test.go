@@ -18,6 +18,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
@@ -399,7 +400,7 @@ func TestRun(t *testing.T) {
 	go func() {
 		done <- w.Run(ctx, func(context.Context) ([]Item, bool) { return []Item{item("a", "1")}, true })
 	}()
-	require.Eventually(t, func() bool { return w.received("/a") == `"a1"` }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.received("/a") == `"a1"` }, testkit.Patience, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	w.restart()

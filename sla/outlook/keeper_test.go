@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/sla/history"
@@ -208,7 +209,7 @@ func TestRunSavesAtTheEnd(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- k.Run(ctx) }()
 	k.Observe(w.report())
-	require.Eventually(t, func() bool { return k.shown.Load() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return k.shown.Load() != nil }, testkit.Patience, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	data, err := os.ReadFile(filepath.Join(w.dir, "forecasts.json"))

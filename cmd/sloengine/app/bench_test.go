@@ -32,7 +32,7 @@ func BenchmarkTick(b *testing.B) {
 					}
 				}
 				return len(r.SLOs) == 10_000 && got == firing && len(a.incidents.book.View().Open()) == firing/10
-			}, time.Minute, 200*time.Millisecond)
+			}, testkit.Patience, 200*time.Millisecond)
 			began := processCPU(b)
 			for b.Loop() {
 				_, err := a.evaluation.Tick(b.Context(), time.Now())
@@ -64,7 +64,7 @@ func BenchmarkTickWithForecasts(b *testing.B) {
 				}
 				return made
 			}
-			require.Eventually(b, func() bool { return tick() == forecasts }, 2*time.Minute, 200*time.Millisecond)
+			require.Eventually(b, func() bool { return tick() == forecasts }, testkit.Patience, 200*time.Millisecond)
 			began := processCPU(b)
 			for b.Loop() {
 				tick()

@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla"
@@ -111,7 +112,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return got["WriteAheadLogPoisoned"] != nil
-	}, 60*time.Second, 5*time.Millisecond)
+	}, testkit.Patience, 5*time.Millisecond)
 	require.Equal(t, map[string]string{
 		"alertname": "WriteAheadLogPoisoned", "severity": "page", "slo_impact": "high", "slo_kind": "engine",
 		"job": "slo", "instance": "eu:1",
@@ -126,7 +127,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return got["EvaluatorStopped"] != nil && got["EngineNotReady"] != nil
-	}, 60*time.Second, 5*time.Millisecond)
+	}, testkit.Patience, 5*time.Millisecond)
 	stop()
 	running.Wait()
 	mu.Lock()

@@ -48,7 +48,7 @@ func (f *following) append(t *testing.T, text string) {
 
 func (f *following) waitFor(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return f.total() >= n }, 60*time.Second, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return f.total() >= n }, testkit.Patience, 2*time.Millisecond)
 	require.Equal(t, n, f.total())
 }
 

@@ -539,7 +539,7 @@ func TestInterruptBringsHomeWhatWasRead(t *testing.T) {
 	go func() { done <- Run(ctx, o) }()
 	_, err := io.WriteString(out, strings.Join(eventLines(15), "\n")+"\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.total() == 10 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.total() == 10 }, testkit.Patience, time.Millisecond)
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)

@@ -134,7 +134,7 @@ func (r *rig) publish(queue string, p amqp.Publishing) {
 
 func (r *rig) eventually(condition func() bool, what ...any) {
 	r.t.Helper()
-	require.Eventually(r.t, condition, 60*time.Second, 10*time.Millisecond, what...)
+	require.Eventually(r.t, condition, testkit.Patience, 10*time.Millisecond, what...)
 }
 
 // messages is how many are ready in a queue.

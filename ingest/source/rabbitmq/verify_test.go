@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,7 +67,7 @@ func TestTopologyIsDeclared(t *testing.T) {
 					i, err := o.topology().inspect(c, time.Now())
 					require.NoError(t, err)
 					return i.Queue(o.Queue).Messages == 1
-				}, 60*time.Second, 20*time.Millisecond)
+				}, testkit.Patience, 20*time.Millisecond)
 			})
 		}
 	}

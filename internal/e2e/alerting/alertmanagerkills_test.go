@@ -45,7 +45,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 				}
 			}
 			return true
-		}, 40*time.Second, 20*time.Millisecond, "%v", states)
+		}, testkit.Patience, 20*time.Millisecond, "%v", states)
 	}
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "s0", "s1", "s2", "s3", "s4", "s5")
@@ -90,7 +90,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	left("s1", "s2", "s3", "s4", "s5")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	pause("s1", "s2")
 	kill()
 	burn(t, p, "s3")
@@ -98,7 +98,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	pause("s1", "s2", "s3")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	am.Start()
 	wait("s0 resolved", "s2 firing", "s3 firing")
 
@@ -112,7 +112,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	wait("s2 resolved", "s3 resolved", "s4 resolved")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_notify_pending") == 0
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 
 	extra, got := 0, told()
 	require.Len(t, got, 10, "five alerts began and ended: %v", got)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestBackfillOfTheProgram sends history in the ways that there are to a running
@@ -49,7 +50,7 @@ func TestBackfillOfTheProgram(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return e2etest.Counter(t, p, "slo_backfilled_events_total") == 3001
-		}, 60*time.Second, 50*time.Millisecond)
+		}, testkit.Patience, 50*time.Millisecond)
 		for _, family := range []string{"slo_events_total", "sloengine_events_total", "sla_violations_total"} {
 			require.Equal(t, 1.0, e2etest.Counter(t, p, family), "%s is of live traffic only", family)
 		}

@@ -111,7 +111,8 @@ notifications:
 	var acked atomic.Int64
 	produced := make(chan struct{})
 	go func() { defer close(produced); p.produce(ctx, &acked) }()
-	require.Eventually(t, func() bool { return len(h.of("ErrorBudgetBurnPage")) > 0 }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.of("ErrorBudgetBurnPage")) > 0 },
+		testkit.Patience, 10*time.Millisecond)
 
 	var ready, accepted []time.Duration
 	for round := range rounds {
@@ -119,21 +120,21 @@ notifications:
 		waiting := p.engines[standby].Load()
 		require.Eventually(t, func() bool {
 			return strings.Contains(waiting.Log.String(), "standing by")
-		}, 60*time.Second, 5*time.Millisecond)
+		}, testkit.Patience, 5*time.Millisecond)
 		res, err := client.Get(waiting.Base + "/-/ready")
 		require.NoError(t, err)
 		res.Body.Close()
 		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 		before := acked.Load() // the log has something to replay
-		require.Eventually(t, func() bool { return acked.Load() > before+1000 }, 60*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return acked.Load() > before+1000 }, testkit.Patience, 5*time.Millisecond)
 
 		killed := time.Now()
 		p.engines[active].Load().Kill()
 		before = acked.Load()
-		require.Eventually(t, func() bool { return p.ready(client) == waiting }, 60*time.Second, 2*time.Millisecond)
+		require.Eventually(t, func() bool { return p.ready(client) == waiting }, testkit.Patience, 2*time.Millisecond)
 		ready = append(ready, time.Since(killed))
 		// one may have been acknowledged just before
-		require.Eventually(t, func() bool { return acked.Load() > before+20 }, 60*time.Second, 2*time.Millisecond)
+		require.Eventually(t, func() bool { return acked.Load() > before+20 }, testkit.Patience, 2*time.Millisecond)
 		accepted = append(accepted, time.Since(killed))
 		p.start(active)
 	}
@@ -143,7 +144,7 @@ notifications:
 	require.NotNil(t, last)
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, last, "slo_events_total") == float64(acked.Load())
-	}, 60*time.Second, 50*time.Millisecond,
+	}, testkit.Patience, 50*time.Millisecond,
 		"%d were acknowledged", acked.Load())
 	told := h.of("ErrorBudgetBurnPage")
 	require.Equal(t, "firing", told[0])
@@ -164,7 +165,7 @@ notifications:
 	idle := p.engines[0].Load()
 	require.Eventually(t, func() bool {
 		return strings.Contains(idle.Log.String(), "standing by")
-	}, 60*time.Second, 5*time.Millisecond)
+	}, testkit.Patience, 5*time.Millisecond)
 	idle.Stop(t)
 	other.Stop(t)
 }

@@ -73,7 +73,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
 			require.Eventually(t, func() bool {
 				return len(e2etest.ListIncidents(t, p).Items) == 1
-			}, 60*time.Second, 10*time.Millisecond, p.Log)
+			}, testkit.Patience, 10*time.Millisecond, p.Log)
 			var x incidents.Item
 			e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+e2etest.ListIncidents(t, p).Items[0].ID+"/ack",
 				`{"by":"Ann","team":"ops"}`, &x)
@@ -87,11 +87,11 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		p = e2etest.Serve(t, dir, spec, settings)
 		require.Eventually(t, func() bool {
 			return len(e2etest.ListIncidents(t, p).Items) == 1
-		}, 60*time.Second, 10*time.Millisecond, p.Log)
+		}, testkit.Patience, 10*time.Millisecond, p.Log)
 		ticks := e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
 		require.Eventually(t, func() bool {
 			return e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue() > ticks+3
-		}, 60*time.Second, 50*time.Millisecond, p.Log)
+		}, testkit.Patience, 50*time.Millisecond, p.Log)
 		items := e2etest.ListIncidents(t, p).Items
 		require.Len(t, items, 1, p.Log)
 		x := items[0]
@@ -125,7 +125,7 @@ func TestIncidentCommands(t *testing.T) {
 	sendOutage(t, p, 4*time.Minute)
 	require.Eventually(t, func() bool {
 		return len(e2etest.ListIncidents(t, p).Items) == 1
-	}, 60*time.Second, 20*time.Millisecond, p.Log)
+	}, testkit.Patience, 20*time.Millisecond, p.Log)
 	id := e2etest.ListIncidents(t, p).Items[0].ID
 	require.Contains(t, do(cli.ExitOK, "list"), id+"  critical  open   shop")
 	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
@@ -227,7 +227,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/alerts?state=firing&severity=page"), &alerts))
 		return alerts.Total == 3
-	}, e2etest.Patience*time.Minute, 20*time.Millisecond, p.Log)
+	}, testkit.Patience, 20*time.Millisecond, p.Log)
 	said := regexp.MustCompile(`<h1>(.*?)</h1>`)
 	tag := regexp.MustCompile(`<[^>]*>`)
 	since := onset.UTC().Truncate(10 * time.Second)
@@ -239,7 +239,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 		page = string(e2etest.Get(t, p.Base+"/"))
 		m := said.FindStringSubmatch(page)
 		return m != nil && regexp.MustCompile(want).MatchString(tag.ReplaceAllString(m[1], ""))
-	}, e2etest.Patience*5*time.Second, 20*time.Millisecond, "%s", want)
+	}, testkit.Patience, 20*time.Millisecond, "%s", want)
 	id := e2etest.ListIncidents(t, p).Items[0].ID
 	for _, link := range []string{`href="/slo?group.integration=mdm&amp;id=shop%2Fcalls"`,
 		`href="/incident?id=` + id + `"`,

@@ -59,7 +59,7 @@ func (p *pager) get(name string) (a pagedAlert, times int) {
 
 func (p *pager) wait(t *testing.T, name string, is func(a pagedAlert, times int) bool) pagedAlert {
 	t.Helper()
-	require.Eventually(t, func() bool { return is(p.get(name)) }, 60*time.Second, 10*time.Millisecond, name)
+	require.Eventually(t, func() bool { return is(p.get(name)) }, testkit.Patience, 10*time.Millisecond, name)
 	a, _ := p.get(name)
 	return a
 }
@@ -118,7 +118,7 @@ notifications:
 	// Everybody sees that the other one is down, and only those who may read see why.
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"alertmanager","name":"second"`)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"brief":"503 Service Unavailable"`)
 	page := string(e2etest.Get(t, p.Base+"/engine"))
@@ -142,7 +142,7 @@ notifications:
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "Off. This engine sends its alerts nowhere")
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "notifications are off")
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	_, before := first.get("ErrorBudgetBurnPage")
 	testkit.Pause(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")

@@ -48,7 +48,7 @@ sinks: [{name: out, file: {dir: out}}]
 	p := serve()
 	require.Eventually(t, func() bool {
 		return e2etest.OwnSLOs(t, p)["recovery"].Good == 1
-	}, 60*time.Second, 200*time.Millisecond)
+	}, testkit.Patience, 200*time.Millisecond)
 	var body strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&body, `{"id":"a%d","service":"shop","type":"order","attributes":{"user":"u%d"}}`+"\n", i, i%40)
@@ -59,14 +59,14 @@ sinks: [{name: out, file: {dir: out}}]
 	require.Eventually(t, func() bool {
 		got := e2etest.OwnSLOs(t, p)
 		return got["event-loss"].Good == 40 && got["event-loss"].Bad == 10 && got["retry-overhead"].Good > 0
-	}, 45*time.Second, 200*time.Millisecond, "%v", p.Log)
+	}, testkit.Patience, 200*time.Millisecond, "%v", p.Log)
 
 	// Another start is another recovery, and no loss is told twice.
 	p.Stop(t)
 	p = serve()
 	require.Eventually(t, func() bool {
 		return e2etest.OwnSLOs(t, p)["recovery"].Good == 2
-	}, 60*time.Second, 200*time.Millisecond)
+	}, testkit.Patience, 200*time.Millisecond)
 	testkit.Pause(11 * time.Second) // a batch of own events, and some
 	require.Equal(t, struct{ Good, Bad int }{40, 10}, e2etest.OwnSLOs(t, p)["event-loss"])
 	p.Stop(t)
@@ -81,7 +81,7 @@ func TestDemoEvaluatesItself(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got := e2etest.OwnSLOs(t, p)
 		return got["event-loss"].Good > 0 && got["recovery"].Good == 1 && got["retry-overhead"].Good > 0
-	}, 60*time.Second, 500*time.Millisecond, "%v", p.Log)
+	}, testkit.Patience, 500*time.Millisecond, "%v", p.Log)
 	page := string(e2etest.Get(t, p.Base+"/?service=sloengine"))
 	for _, name := range []string{"event-loss", "recovery", "retry-overhead"} {
 		require.Contains(t, page, name)

@@ -81,7 +81,7 @@ func (h *webhook) wait(t *testing.T, name string, states ...string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.Equal(states, h.of(name))
-	}, 60*time.Second, 10*time.Millisecond, "%s: %v", name, states)
+	}, testkit.Patience, 10*time.Millisecond, "%s: %v", name, states)
 }
 
 // burningSpec has budgets so small that a new engine has proof within seconds.
@@ -157,7 +157,7 @@ notifications:
 	burn(t, p, "shop")
 	oncall.wait(t, "ErrorBudgetBurnPage", "firing")
 	require.Regexp(t, `"title":"CRITICAL: shop/checkout failing since \d\d:\d\d UTC \(\d+% of events in 5m\)"`, <-chat)
-	require.Eventually(t, func() bool { return len(ping.of("Watchdog")) == 1 }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ping.of("Watchdog")) == 1 }, testkit.Patience, 10*time.Millisecond)
 	require.Empty(t, pay.of("ErrorBudgetBurnPage"))
 	burn(t, p, "pay")
 	pay.wait(t, "ErrorBudgetBurnPage", "firing")
@@ -185,7 +185,7 @@ notifications:
 			}
 		}
 		return len(told) == 2
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	p.Kill()
 	p = serve()
 	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
@@ -206,7 +206,7 @@ notifications:
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")),
 			`sloengine_notify_failing{target="pay/webhook[0]"} 1`)
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	ready := string(e2etest.Get(t, p.Base+"/-/ready"))
 	require.Contains(t, ready, `"part":"receiver","name":"pay/webhook[0]"`)
 	page := string(e2etest.Get(t, p.Base+"/engine"))
@@ -261,7 +261,7 @@ func TestReceiverKills(t *testing.T) {
 		}
 		return out
 	}
-	require.Eventually(t, func() bool { return len(told()) == len(services) }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(told()) == len(services) }, testkit.Patience, 20*time.Millisecond)
 	testkit.Pause(500 * time.Millisecond)
 	extra := 0
 	for _, n := range told() {
@@ -355,21 +355,21 @@ func TestUnsavedNotifications(t *testing.T) {
 	require.Eventually(t, func() bool { // the engine may be writing it
 		_ = os.Remove(inTheWay)
 		return os.Mkdir(inTheWay, 0o700) == nil
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	burn(t, p, "shop")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	ready := func() string { return string(e2etest.Get(t, p.Base+"/-/ready")) }
 	require.Eventually(t, func() bool {
 		return strings.Contains(ready(), `"part":"notifications"`)
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "it cannot be saved who was notified")
 	require.NoError(t, os.Remove(inTheWay))
 	require.Eventually(t, func() bool {
 		return !strings.Contains(ready(), `"part":"notifications"`)
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "notifications are saved again")
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, 1, strings.Count(p.Log.String(), "saving notifications failed"))
 	require.Equal(t, []string{"firing"}, h.of("ErrorBudgetBurnPage"))
 	p.Stop(t)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/mail/mailtest"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
@@ -105,13 +106,13 @@ reports:
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return strings.Contains(p.Log.String(), want)
-		}, 60*time.Second, 20*time.Millisecond, "the log lacks %s", want)
+		}, testkit.Patience, 20*time.Millisecond, "the log lacks %s", want)
 	}
 	logged(`"reports name what no spec has, so they will be empty" reports="[misspelt: service shopp]"`)
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(state)
 		return err == nil
-	}, 60*time.Second, 20*time.Millisecond, p.Log)
+	}, testkit.Patience, 20*time.Millisecond, p.Log)
 	require.Empty(t, server.Received(), "what was due before the report was in the settings is not sent")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"name":"ops@example.org"`)
 	page := string(e2etest.Get(t, p.Base+"/engine"))
@@ -148,7 +149,7 @@ reports:
 	p = serve()
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_reports_sent_total") > 0
-	}, 60*time.Second, 20*time.Millisecond, p.Log)
+	}, testkit.Patience, 20*time.Millisecond, p.Log)
 	require.Contains(t, p.Log.String(), "delivery of a report was interrupted")
 	mails := server.Received()
 	require.Len(t, mails, 2, "at most one more for a kill")
@@ -231,7 +232,7 @@ reports:
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_evaluate_ticks_total") > 5
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Len(t, server.Received(), 3)
 	require.EqualValues(t, 3, posted.Load())
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/incidents"
 )
 
@@ -95,7 +96,7 @@ notifications:
 		`{"by":"Ann","text":"Orders fail. We are on it.","public":true}`, &item)
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/public")), "Orders fail. We are on it.")
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	require.NotContains(t, string(e2etest.Get(t, p.Base+"/public")), "Ann")
 
 	// Good orders end the alert, and with it the incident.
@@ -108,7 +109,7 @@ notifications:
 	h.wait(t, "ErrorBudgetBurnPage", "firing", "resolved")
 	require.Eventually(t, func() bool {
 		return string(e2etest.ListIncidents(t, p).Items[0].State) == "resolved"
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	e2etest.Call(t, http.MethodGet, p.Base+"/api/v1/incidents/"+id, "", &item)
 	require.True(t, item.Resolved.Automated)
 	require.Equal(t, "Ann", item.Ack.By)

@@ -337,7 +337,7 @@ func waitHealthy(b *testing.B, url string) {
 			_ = res.Body.Close()
 		}
 		return err == nil && res.StatusCode == http.StatusOK
-	}, time.Minute, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 }
 
 var samplesRead = regexp.MustCompile(`(?m)^prometheus_engine_query_samples_total (\S+)$`)

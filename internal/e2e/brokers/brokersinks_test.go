@@ -89,7 +89,7 @@ sinks:
 	p := e2etest.Serve(t, dir, specFile, settings)
 	require.Eventually(t, func() bool {
 		return delivered(t, p, "stream") && delivered(t, p, "bus")
-	}, 90*time.Second, 100*time.Millisecond, "%s", p.Log)
+	}, testkit.Patience, 100*time.Millisecond, "%s", p.Log)
 	p.Stop(t)
 
 	topic, queue := map[string]int{}, map[string]int{}

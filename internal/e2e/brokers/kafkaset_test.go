@@ -66,7 +66,7 @@ func TestKafkaSetChecker(t *testing.T) {
 	require.GreaterOrEqual(t, len(want), produced.acked)
 	require.Eventually(t, func() bool {
 		return len(e2etest.CountsByID(t, p)) >= len(want)
-	}, 2*time.Minute, 250*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 250*time.Millisecond, p.Log.String())
 	t.Logf("nodes %d, faults %v, without id %d", *kafkaNodes, faults, withoutID)
 	requireCountedAsSent(t, p, want)
 }

@@ -64,14 +64,14 @@ func TestOutboxSetChecker(t *testing.T) {
 			require.NotEmpty(t, want)
 			require.Eventually(t, func() bool {
 				return len(e2etest.CountsByID(t, p)) >= len(want)
-			}, 4*time.Minute, 250*time.Millisecond, "%d rows in the table\n%s", len(want), p.Log)
+			}, testkit.Patience, 250*time.Millisecond, "%d rows in the table\n%s", len(want), p.Log)
 			if way == "claim" { // what would be counted twice is read before the last row is marked
 				require.Eventually(t, func() bool {
 					var left int
 					require.NoError(
 						t, s.Conn(t, db).QueryRow(t.Context(), "SELECT count(*) FROM outbox WHERE counted_at IS NULL").Scan(&left))
 					return left == 0
-				}, time.Minute, 100*time.Millisecond)
+				}, testkit.Patience, 100*time.Millisecond)
 			}
 			t.Logf("faults %v", faults)
 			requireCountedAsSent(t, p, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,7 +43,7 @@ func TestPositions(t *testing.T) {
 	p := e2etest.Serve(t, dir, specFile, "")
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "took over positions")
-	}, 60*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
 	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
 		_, stderr, code = e2etest.Command(t, append([]string{"positions"}, args...)...)

@@ -45,7 +45,7 @@ func rabbitConnection(t testing.TB, dir, address string) string {
 // eventuallyTrue waits on a busy machine.
 func eventuallyTrue(t testing.TB, p *e2etest.Process, what string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 2*time.Minute, 20*time.Millisecond, "%s\n%s", what, p.Log)
+	require.Eventually(t, condition, testkit.Patience, 20*time.Millisecond, "%s\n%s", what, p.Log)
 }
 
 // rabbitMetric is the sum of the samples of a family that have the given label values.

@@ -302,7 +302,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 	require.Eventually(t, func() bool {
 		counts = e2etest.CountsByID(t, engine)
 		return len(counts) >= written.saved
-	}, 2*time.Minute, 250*time.Millisecond, engine.Log)
+	}, testkit.Patience, 250*time.Millisecond, engine.Log)
 	twice := 0
 	for _, n := range counts {
 		if n != 1 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const scaleOutSpec = `version: sloengine/v1
@@ -122,12 +123,12 @@ func (s *scaleOut) countsAll(when string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		return maps.Equal(s.counts(), s.produced)
-	}, 60*time.Second, 200*time.Millisecond,
+	}, testkit.Patience, 200*time.Millisecond,
 		"%s: produced %v, counted %v", when, s.produced, s.counts())
 	s.produce("tail", 24)
 	require.Eventually(s.t, func() bool {
 		return maps.Equal(s.counts(), s.produced)
-	}, 60*time.Second, 200*time.Millisecond,
+	}, testkit.Patience, 200*time.Millisecond,
 		"%s: produced %v, counted %v", when, s.produced, s.counts())
 }
 
@@ -166,7 +167,7 @@ func TestThreeEnginesOnOneTopic(t *testing.T) {
 	// minutes.
 	require.Eventually(t, func() bool {
 		return coverageOf(t, s.engines[2]) > 0.8*coverageOf(t, s.engines[0])
-	}, time.Minute, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 
 	s.resize(3, 4)
 	s.produce("four", 600)
@@ -203,7 +204,7 @@ func (s *scaleOut) viewAgrees() {
 			shown[one.Group["batch"]] = one.Budget.Counts.Valid
 		}
 		return maps.Equal(shown, s.produced)
-	}, 60*time.Second, 200*time.Millisecond)
+	}, testkit.Patience, 200*time.Millisecond)
 	view.Stop(s.t)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Sources come, go and change by a reload, while messages arrive. One that did not change goes on, one that changed is
@@ -57,7 +58,7 @@ func TestSourcesChangeByReload(t *testing.T) {
 		require.Eventually(t, func() bool {
 			counts = e2etest.CountsByID(t, p)
 			return len(counts) == written
-		}, time.Minute, 100*time.Millisecond, "%s", p.Log)
+		}, testkit.Patience, 100*time.Millisecond, "%s", p.Log)
 		for uid, n := range counts {
 			require.Equal(t, 1.0, n, uid)
 		}
@@ -67,7 +68,7 @@ func TestSourcesChangeByReload(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return len(p.LinesWith(line)) == want
-		}, time.Minute, 10*time.Millisecond, "%s\n%s", line, p.Log)
+		}, testkit.Patience, 10*time.Millisecond, "%s\n%s", line, p.Log)
 	}
 	started := func(want int, name string) { t.Helper(); logged(want, `"source started" source=`+name+" ") }
 

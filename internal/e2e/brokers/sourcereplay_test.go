@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Messages that cannot be taken become dead letters. Once `map` and the spec are corrected, `sloengine dlq replay`
@@ -52,7 +53,7 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	all := len(uids) + 1
 	require.Eventually(t, func() bool {
 		return e2etest.DeadLetterCount(t, p) == all
-	}, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
+	}, testkit.Patience, 50*time.Millisecond, "%s", p.Log)
 
 	replay := func() string {
 		t.Helper()
@@ -78,7 +79,7 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 		require.Eventually(t, func() bool {
 			counts = e2etest.CountsByID(t, p)
 			return len(counts) == len(uids)
-		}, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
+		}, testkit.Patience, 50*time.Millisecond, "%s", p.Log)
 		e2etest.CountedOnce(t, counts, uids)
 	}
 	once()

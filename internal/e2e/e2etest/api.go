@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/stretchr/testify/require"
 )
@@ -80,7 +81,7 @@ func DeadLetterCount(t testing.TB, p *Process) int {
 // ReplayAll replays dead letters until there are none.
 func ReplayAll(t testing.TB, p *Process) (replayed int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline) && DeadLetterCount(t, p) > 0; {
+	for deadline := time.Now().Add(testkit.Patience); time.Now().Before(deadline) && DeadLetterCount(t, p) > 0; {
 		var result struct{ Replayed, Failed int }
 		Call(t, http.MethodPost, p.Base+"/api/v1/dlq/replay", `{"all":true}`, &result)
 		replayed += result.Replayed

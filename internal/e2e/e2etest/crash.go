@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -174,7 +175,7 @@ func CountsByID(t *testing.T, p *Process) map[string]float64 {
 			}
 		}
 		return len(out) > 0
-	}, 2*time.Minute, 200*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 200*time.Millisecond, p.Log.String())
 	return out
 }
 

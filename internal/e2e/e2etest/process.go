@@ -65,9 +65,9 @@ func StartCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *Process, ok bo
 		return p, true
 	case <-p.Done:
 		return p, false
-	case <-time.After(60 * time.Second):
+	case <-time.After(testkit.Patience):
 		p.Kill()
-		t.Fatalf("did not listen within 60s:\n%s", p.Log)
+		t.Fatalf("did not listen within %s:\n%s", testkit.Patience, p.Log)
 		return nil, false
 	}
 }
@@ -120,8 +120,8 @@ func (p *Process) Stop(t testing.TB) {
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.Done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("did not stop within 30s:\n%s", p.Log)
+	case <-time.After(testkit.Patience):
+		t.Fatalf("did not stop within %s:\n%s", testkit.Patience, p.Log)
 	}
 	require.Equal(t, 0, p.Cmd.ProcessState.ExitCode(), p.Log.String())
 }
@@ -129,7 +129,7 @@ func (p *Process) Stop(t testing.TB) {
 // WaitReady waits until the engine takes events.
 func (p *Process) WaitReady(t testing.TB) bool {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testkit.Patience); time.Now().Before(deadline); {
 		res, err := http.Get(p.Base + "/-/ready")
 		if err == nil {
 			res.Body.Close()
@@ -143,7 +143,7 @@ func (p *Process) WaitReady(t testing.TB) bool {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	t.Fatalf("not ready within 60s:\n%s", p.Log)
+	t.Fatalf("not ready within %s:\n%s", testkit.Patience, p.Log)
 	return false
 }
 

@@ -58,7 +58,7 @@ func (r *Receiver) Up(t testing.TB) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil
-	}, 60*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	r.Address = l.Addr().String()
 	server := &http.Server{Handler: r}
 	r.Mu.Lock()

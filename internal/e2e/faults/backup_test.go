@@ -104,7 +104,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return len(e2etest.CountsByID(t, p)) == len(ids)
-		}, time.Minute, 100*time.Millisecond)
+		}, testkit.Patience, 100*time.Millisecond)
 		e2etest.CountedOnce(t, e2etest.CountsByID(t, p), sent)
 		p.Stop(t)
 	}

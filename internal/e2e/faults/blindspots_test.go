@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestBlindSpotsOfARunningEngine: an engine that has seen four orders an hour for three days gives its usual week, by
@@ -33,7 +34,7 @@ func TestBlindSpotsOfARunningEngine(t *testing.T) {
 		out, errOut, code := e2etest.Command(t, "blindspots", "-f", a.spec, "--running", a.p.Base)
 		require.Zero(t, code, errOut)
 		return out == "shop/checkout, hours in UTC\n  at any time: "+sentence+"\n"
-	}, time.Minute, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 
 	out, errOut, code := e2etest.Command(t, "check", "-f", a.spec, "--running", a.p.Base)
 	require.Zero(t, code, errOut)

@@ -46,7 +46,7 @@ func TestClientWhileTheEngineIsKilled(t *testing.T) {
 	send(time.Second)
 	require.Eventually(t, func() bool {
 		return e2etest.Counted(t, p, "payments") == sent
-	}, 60*time.Second, 100*time.Millisecond,
+	}, testkit.Patience, 100*time.Millisecond,
 		"%d of %d counted; client: %+v", e2etest.Counted(t, p, "payments"), sent, c.Status())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -240,7 +240,7 @@ func TestExport(t *testing.T) {
 		send("t")
 		files, _ := filepath.Glob(filepath.Join(history, "*.hist"))
 		return len(files) > 1
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	exportFrom := func(data string, args ...string) (ids []string, missing string, code int) {
 		out, missing, code := e2etest.Command(t, append([]string{"export", "--data-dir", data}, args...)...)
 		for line := range strings.Lines(out) {
@@ -308,10 +308,10 @@ func TestExport(t *testing.T) {
 	require.NoError(t, os.WriteFile(history, nil, 0o600))
 	p = e2etest.Serve(t, dir, specFile, settings)
 	degraded := func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"history"`) }
-	require.Eventually(t, degraded, e2etest.Patience*15*time.Second, 100*time.Millisecond)
+	require.Eventually(t, degraded, testkit.Patience, 100*time.Millisecond)
 	require.Contains(t, p.Log.String(), "closed segments of the log cannot be retained")
 	require.NoError(t, os.Remove(history))
-	require.Eventually(t, func() bool { return !degraded() }, e2etest.Patience*30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return !degraded() }, testkit.Patience, 100*time.Millisecond)
 	require.Contains(t, p.Log.String(), "closed segments of the log are retained again")
 	p.Stop(t)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const descriptorSpec = `version: sloengine/v1
@@ -164,7 +165,7 @@ func TestFewDescriptors(t *testing.T) {
 		require.Eventually(t, func() bool {
 			status, _ := postLarge(t, c, p, 100+round)
 			return status == http.StatusAccepted
-		}, 60*time.Second, 100*time.Millisecond, p.Log)
+		}, testkit.Patience, 100*time.Millisecond, p.Log)
 	}
 	require.NotContains(t, p.Log.String(), "poisoned")
 	p.Stop(t)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -81,7 +82,7 @@ func (d *damagedFolder) marked(t *testing.T) {
 			named = max(named, binary.LittleEndian.Uint64(slot[24:]))
 		}
 		return named >= last
-	}, time.Minute, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 }
 
 // files are those of the data folder that a pattern means, by their age.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/stretchr/testify/require"
 )
@@ -49,7 +50,7 @@ func TestKilledWhileItErases(t *testing.T) {
 		send()
 		files, _ := filepath.Glob(filepath.Join(data, engine.HistoryDir, "*.hist"))
 		return len(files) > 3
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	// exported are all events without what an erasure changes, and how many have the value and a token.
 	exported := func() (events []string, value, tokens int) {
 		out, errs, code := e2etest.Command(t, "export", "--data-dir", data)
@@ -88,7 +89,7 @@ func TestKilledWhileItErases(t *testing.T) {
 			out, _, code := e2etest.Command(t, "events", "--url", p.Base, "--slo", "crash/each", "--last", "1h", "--why", "-o",
 				"json")
 			return code == 0 && json.Unmarshal([]byte(out), &found) == nil
-		}, e2etest.Patience*time.Minute, 100*time.Millisecond)
+		}, testkit.Patience, 100*time.Millisecond)
 		require.EqualValues(t, sent/75, found.Comparison.Bad)
 		return found.Comparison.Bad, found.Comparison.Good
 	}
@@ -124,7 +125,7 @@ func TestKilledWhileItErases(t *testing.T) {
 		require.Zero(t, code, errs)
 		require.Contains(t, out, "of the history")
 		return !strings.Contains(out, "repeat the command")
-	}, e2etest.Patience*time.Minute, time.Second, p.Log)
+	}, testkit.Patience, time.Second, p.Log)
 	badAfter, goodAfter := counted()
 	require.Equal(t, []float64{bad, good}, []float64{badAfter, goodAfter})
 	p.Stop(t)

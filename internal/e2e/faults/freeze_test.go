@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var (
@@ -256,7 +257,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return e2etest.DeadLetterCount(t, p) >= n
-		}, 60*time.Second, 20*time.Millisecond, "dead letters: %s", p.Log)
+		}, testkit.Patience, 20*time.Millisecond, "dead letters: %s", p.Log)
 	}
 	traffic := newFrozenTraffic(time.Now())
 	p := run("spec-before.yaml")
@@ -278,7 +279,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"firing"`)
 	},
-		60*time.Second, 50*time.Millisecond, "an alert fires")
+		testkit.Patience, 50*time.Millisecond, "an alert fires")
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/annotations", `{"service":"shop","text":"v2 deployed"}`, &done)
 	var opened struct{ ID string }
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents",
@@ -292,7 +293,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 		send(p, "", []string{line})
 		require.Eventually(t, func() bool {
 			return checkpoints() > before
-		}, 60*time.Second, 5*time.Millisecond, "a checkpoint")
+		}, testkit.Patience, 5*time.Millisecond, "a checkpoint")
 	}
 	send(p, "", traffic.jobTail)
 	send(p, "", traffic.tail)
@@ -340,7 +341,7 @@ func freezeSpool(t *testing.T, dir string) {
 		require.NoError(t, c.Send(t.Context(), events...))
 	}
 	up.Store(true)
-	require.Eventually(t, func() bool { return taken.Load() > 1 }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return taken.Load() > 1 }, testkit.Patience, 10*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx) // it tells that the server is not there

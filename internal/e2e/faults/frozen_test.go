@@ -30,6 +30,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/audit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -386,7 +387,7 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	}
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "slo_events_total") > 0
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	firing := string(e2etest.Get(t, p.Base+"/api/v1/alerts"))
 	for _, alert := range want.Firing {
 		name, _, _ := strings.Cut(alert, " ")
@@ -408,7 +409,7 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 		hook.Mu.Lock()
 		defer hook.Mu.Unlock()
 		return hook.Got["e24"] == 2
-	}, 60*time.Second, 20*time.Millisecond, "both sinks get the last event: %s", p.Log)
+	}, testkit.Patience, 20*time.Millisecond, "both sinks get the last event: %s", p.Log)
 	hook.Mu.Lock()
 	require.Zero(t, hook.Got["b1"], "delivered before the kill")
 	hook.Mu.Unlock()
@@ -451,6 +452,6 @@ func sendFrozenSpool(t *testing.T, from string) {
 		mu.Lock()
 		defer mu.Unlock()
 		return reflect.DeepEqual(want, got)
-	}, 60*time.Second, 10*time.Millisecond, "the spool holds %v", got)
+	}, testkit.Patience, 10*time.Millisecond, "the spool holds %v", got)
 	require.NoError(t, c.Close(t.Context()))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // The long SLO is there so that a backfill may be older than all windows of the other.
@@ -74,7 +75,7 @@ func TestFullGroups(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return fmt.Sprint(groups()) == fmt.Sprint(want)
-		}, 60*time.Second, 50*time.Millisecond, "%v instead of %v", groups, want)
+		}, testkit.Patience, 50*time.Millisecond, "%v instead of %v", groups, want)
 	}
 	full := func(want bool) {
 		t.Helper()
@@ -116,7 +117,7 @@ func TestFullGroups(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "SLO is below max_groups again")
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	full(false)
 	send("", event("later", "late", now, 2))
 	want["late"] = 2

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const parkedSpec = `version: sloengine/v1
@@ -102,7 +103,7 @@ func (a *attack) counts(good, bad int) (c countedSLO) {
 			}
 		}
 		return false
-	}, 60*time.Second, 50*time.Millisecond, "want %d good and %d bad, have %+v", good, bad, &c)
+	}, testkit.Patience, 50*time.Millisecond, "want %d good and %d bad, have %+v", good, bad, &c)
 	return c
 }
 
@@ -169,7 +170,7 @@ func TestEvictedCountsAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, a.p, "sloengine_fold_parked_evicted_total") == 1 &&
 			strings.Contains(a.p.Log.String(), "parked counts evicted")
-	}, 60*time.Second, 50*time.Millisecond, a.p.Log.String())
+	}, testkit.Patience, 50*time.Millisecond, a.p.Log.String())
 	require.Contains(t, a.p.Log.String(), "slos=shop/checkout")
 	a.p.Kill()
 	a.write("shop", "failure")
@@ -216,7 +217,7 @@ func TestSpecChangeIsNamed(t *testing.T) {
 		for _, w := range want {
 			require.Eventually(t, func() bool {
 				return strings.Contains(a.p.Log.String(), w)
-			}, 60*time.Second, 20*time.Millisecond, "%s in\n%s", w, a.p.Log)
+			}, testkit.Patience, 20*time.Millisecond, "%s in\n%s", w, a.p.Log)
 		}
 	}
 	log(`msg="SLOs start from zero" slos=shopp/checkout`,
@@ -274,7 +275,7 @@ func TestForgetCommand(t *testing.T) {
 	forget(0, `"parked": 1`, "shop", "-o", "json")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, a.p, "sloengine_fold_parked_generations") == 0
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	a.p.Kill()
 	a.write("shop", "failure")
 	a.start("")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -117,7 +118,7 @@ func testAccessLog(t *testing.T, file string) {
 	first.Stdout = &firstOut
 	require.NoError(t, first.Start())
 	// Kill once a part of it is in.
-	require.Eventually(t, func() bool { return accepted(t, p) > 0 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return accepted(t, p) > 0 }, testkit.Patience, time.Millisecond)
 	p.Kill()
 	p = serve()
 	p.WaitReady(t)
@@ -148,7 +149,7 @@ func testAccessLog(t *testing.T, file string) {
 			}
 		}
 		return got.total == want.total
-	}, 60*time.Second, 50*time.Millisecond, "counted %d of %d", got.total, want.total)
+	}, testkit.Patience, 50*time.Millisecond, "counted %d of %d", got.total, want.total)
 	got.hours = hourly(t, p, "site/requests")
 	require.Equal(t, want, got)
 	t.Logf("%d requests, classes %v, %d hours: all as counted in the file, after a kill and a second send", got.total,

@@ -68,10 +68,10 @@ sinks:
 	back := time.Now()
 	require.Eventually(t, func() bool {
 		return sink.Has() == 1500
-	}, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.Has(), p.Log)
+	}, testkit.Patience, 100*time.Millisecond, "%d arrived\n%s", sink.Has(), p.Log)
 	require.Eventually(t, func() bool {
 		return e2etest.Counted(t, p, "payments") == 1500
-	}, 60*time.Second, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	require.LessOrEqual(t, sink.Peak(), bears)
 	require.Zero(t, e2etest.DeadLetterCount(t, p))
 	row(t, "sink down 10 s at 100/s", 1500, e2etest.Counted(t, p, "payments"), sink.Has(), 0, 1500-sink.Has(),
@@ -106,7 +106,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	e2etest.ReplayAll(t, p)
 	require.Eventually(t, func() bool {
 		return e2etest.Counted(t, p, "payments") == in
-	}, 60*time.Second, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	e2etest.Reports(t, p, 3)
 	row(t, "1500 payments/s against 1000/s", in, e2etest.Counted(t, p, "payments"), 0, sum.DeadLettered,
 		in-e2etest.Counted(t, p, "payments"),
@@ -138,7 +138,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	e2etest.ReplayAll(t, p)
 	require.Eventually(t, func() bool {
 		return e2etest.Counted(t, p, "payments") == payments
-	}, 60*time.Second, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	require.Equal(t, sum.Accepted+sum.DeadLettered, e2etest.Counted(t, p, "all"))
 	var list struct {
 		Items []struct {
@@ -156,7 +156,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 			coverage[s.SLO] = *s.Coverage
 		}
 		return coverage["all"] < coverage["payments"]
-	}, 60*time.Second, 100*time.Millisecond, "%v", coverage)
+	}, testkit.Patience, 100*time.Millisecond, "%v", coverage)
 	ratio := coverage["all"] / coverage["payments"]
 	require.InDelta(t, float64(in-sum.Limited)/in, ratio, 0.02, "coverage tells the share that was dropped")
 	row(t, "flood of 5000/s with 1000 payments/s", in, e2etest.Counted(t, p, "all"), 0, sum.DeadLettered,
@@ -188,16 +188,16 @@ sinks:
 	require.Equal(t, in, sum.Accepted)
 	require.Eventually(t, func() bool {
 		return well.Has() == in
-	}, 60*time.Second, 50*time.Millisecond, "one sink waits for another")
+	}, testkit.Patience, 50*time.Millisecond, "one sink waits for another")
 	require.Eventually(t, func() bool {
 		return e2etest.DeadLetterCount(t, p) == in
-	}, 60*time.Second, 100*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 100*time.Millisecond, p.Log.String())
 	dead := e2etest.DeadLetterCount(t, p)
 	hung.Mode.Store(e2etest.Takes)
 	require.Eventually(t, func() bool {
 		replayAllOnce(t, p)
 		return e2etest.DeadLetterCount(t, p) == 0
-	}, 40*time.Second, 500*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 500*time.Millisecond, p.Log.String())
 	require.Equal(t, in, hung.Has())
 	require.Equal(t, in, e2etest.Counted(t, p, "payments"), "a replay to a sink counts nothing")
 	row(t, "one of two sinks hangs", in, e2etest.Counted(t, p, "payments"), hung.Has(), dead, in-hung.Has(),
@@ -236,13 +236,13 @@ sinks:
 	require.Equal(t, in, sum.Accepted)
 	require.Eventually(t, func() bool {
 		return e2etest.DeadLetterCount(t, p) > 0
-	}, 60*time.Second, 100*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 100*time.Millisecond, p.Log.String())
 	dead := e2etest.DeadLetterCount(t, p)
 	sink.Up(t)
 	require.Eventually(t, func() bool {
 		replayAllOnce(t, p)
 		return e2etest.DeadLetterCount(t, p) == 0 && sink.Has() == in
-	}, 60*time.Second, 500*time.Millisecond,
+	}, testkit.Patience, 500*time.Millisecond,
 		"%d of %d arrived\n%s", sink.Has(), in, p.Log)
 	row(t, "sink lags beyond max_lag_bytes", in, e2etest.Counted(t, p, "payments"), sink.Has(), dead, in-sink.Has(),
 		"dead letters are log ranges")

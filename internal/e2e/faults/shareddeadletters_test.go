@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
 )
 
@@ -49,12 +50,12 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 	}
 	require.Eventually(t, func() bool {
 		return total() == 2*each && e2etest.DeadLetterCount(t, engines[0]) == 2*each
-	}, 60*time.Second, 200*time.Millisecond,
+	}, testkit.Patience, 200*time.Millisecond,
 		"%d counted, %d dead letters\n%s", total(), e2etest.DeadLetterCount(t, engines[0]), engines[0].Log)
 	sink.Mode.Store(e2etest.Takes)
 	require.Eventually(t, func() bool {
 		return e2etest.DeadLetterCount(t, engines[1]) == 0
-	}, 60*time.Second, 200*time.Millisecond, engines[1].Log.String())
+	}, testkit.Patience, 200*time.Millisecond, engines[1].Log.String())
 	require.Equal(t, 2*each, sink.Has())
 	sink.Mu.Lock()
 	for id, n := range sink.Got {
@@ -96,7 +97,7 @@ sinks:
 		return fmt.Sprint("a", i), "payment.paid"
 	})
 	for _, p := range engines {
-		require.Eventually(t, func() bool { return state(p) == 2 }, 60*time.Second, 50*time.Millisecond, p.Log)
+		require.Eventually(t, func() bool { return state(p) == 2 }, testkit.Patience, 50*time.Millisecond, p.Log)
 	}
 	require.Contains(t, engines[1].Log.String(), "another engine: 3 failures in a row")
 	sink.Mode.Store(e2etest.Takes)
@@ -104,9 +105,10 @@ sinks:
 		return fmt.Sprint("b", i), "payment.paid"
 	})
 	require.Equal(t, 10, sum.Accepted)
-	require.Eventually(t, func() bool { return sink.Has() == 20 }, 60*time.Second, 50*time.Millisecond, engines[1].Log)
+	require.Eventually(t, func() bool { return sink.Has() == 20 },
+		testkit.Patience, 50*time.Millisecond, engines[1].Log)
 	for _, p := range engines {
-		require.Eventually(t, func() bool { return state(p) == 0 }, 60*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return state(p) == 0 }, testkit.Patience, 50*time.Millisecond)
 		p.Stop(t)
 	}
 }

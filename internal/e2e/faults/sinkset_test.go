@@ -126,7 +126,7 @@ sinks:
 			replayAllOnce(t, p)
 		}
 		return e2etest.DeadLetterCount(t, p) == 0 && missing() == 0
-	}, 60*time.Second, 200*time.Millisecond, "%d ids did not reach the sink\n%s", missing(), p.Log)
+	}, testkit.Patience, 200*time.Millisecond, "%d ids did not reach the sink\n%s", missing(), p.Log)
 	recovered := time.Since(began)
 	// The archive has a lane, a breaker and dead letters of its own, and gets there when it
 	// gets there: after a breaker that opened with 100 events in the first second.

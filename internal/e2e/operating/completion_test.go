@@ -134,7 +134,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 			}
 		}
 		require.Equal(c, map[string]map[string]float64{"good": good, "bad": bad, "INIT": open}, counts)
-	}, time.Minute, 200*time.Millisecond)
+	}, testkit.Patience, 200*time.Millisecond)
 
 	res, err := client.Get(p.Base + "/api/v1/slos/shop/orders?group.product=A")
 	require.NoError(t, err)
@@ -185,13 +185,13 @@ func TestWorkBeyondMaxInFlight(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Contains(c, string(e2etest.Get(t, p.Base+"/api/v1/slos/shop/orders?group.product=A")), `"open":2`)
 		crowded(c, false)
-	}, time.Minute, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	send("created", "c")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, true) }, time.Minute, 50*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, true) }, testkit.Patience, 50*time.Millisecond)
 	require.Equal(t, 1.0, e2etest.Counter(t, p, "sloengine_fold_untracked_starts_total"))
 	require.Contains(t, p.Log.String(), `level=WARN msg="SLO reached max_in_flight`)
 	send("shipped", "a")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, false) }, time.Minute, 50*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { crowded(c, false) }, testkit.Patience, 50*time.Millisecond)
 	require.Contains(t, p.Log.String(), "SLO is below max_in_flight again")
 	p.Stop(t)
 }

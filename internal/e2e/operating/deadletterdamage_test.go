@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // One flipped byte in the last batch of dead letters costs one of them, and everybody is
@@ -31,7 +32,7 @@ func TestDamagedDeadLettersAreTold(t *testing.T) {
 	sendOrders(t, p, "e", 2000)
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_dlq_entries") == 2000
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	p.Stop(t)
 
 	segments, err := filepath.Glob(filepath.Join(dir, "data", "*", "*", "*.ndjson"))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestErasePerson: what the engine holds of one person goes, in memory and on disk. Counts, and what is held of others,
@@ -78,7 +79,7 @@ func TestErasePerson(t *testing.T) {
 	require.Contains(t, incidents, "Zebra-420 cannot pay")
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"good":1`)
-	}, time.Minute, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	files := 0
 	require.NoError(
 		t, filepath.WalkDir(filepath.Join(dir, "data", "dead-letters"), func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +104,7 @@ func TestErasePerson(t *testing.T) {
 		require.Zero(t, code, errOut)
 		require.Equal(t, 1, strings.Count(out, `"customer":"Zebra-42"`)+strings.Count(out, `"customer":"erased-`))
 		return !strings.Contains(out, "Zebra-42\"")
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond, p.Log)
+	}, testkit.Patience, 100*time.Millisecond, p.Log)
 
 	again := forget()
 	require.Zero(t, again.DeadLetters+again.Incidents)
@@ -141,7 +142,7 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 		require.Eventually(t, func() bool {
 			text := string(e2etest.Get(t, p.Base+"/api/v1/slos/shop/orders?group.product=A"))
 			return strings.Contains(text, want) && strings.Contains(text, stays) && !strings.Contains(text, never)
-		}, time.Minute, 50*time.Millisecond, p.Log)
+		}, testkit.Patience, 50*time.Millisecond, p.Log)
 	}
 	// held reports whether a checkpoint holds a text.
 	held := func(text string) bool {
@@ -183,7 +184,7 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 	require.Eventually(t, func() bool { // two checkpoints are retained
 		send("created", fmt.Sprint("other-", time.Now().UnixNano()))
 		return !held("Zebra-42")
-	}, time.Minute, 50*time.Millisecond, p.Log)
+	}, testkit.Patience, 50*time.Millisecond, p.Log)
 	require.True(t, held(stays))
 	out, _ = erase()
 	require.Contains(t, out, "and 0 keys of work in flight")
@@ -191,7 +192,7 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 	send("shipped", gone)
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos/shop/orders?group.product=A")), `"good":1`)
-	}, time.Minute, 50*time.Millisecond, p.Log)
+	}, testkit.Patience, 50*time.Millisecond, p.Log)
 	p.Stop(t)
 }
 
@@ -227,7 +228,7 @@ func TestRedactRetained(t *testing.T) {
 		require.Zero(t, code, errOut)
 		require.Contains(t, out, `"id":"one"`)
 		return !strings.Contains(out, "jane")
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond, p.Log)
+	}, testkit.Patience, 100*time.Millisecond, p.Log)
 	_, errOut, code := e2etest.Command(t, "redact", "--url", p.Base)
 	require.Equal(t, 2, code)
 	require.Contains(t, errOut, "--retained")

@@ -266,13 +266,13 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	e.events(t, 50, "order", `,"outcome":"failure","duration_ms":1500,"attributes":{"country":"fi","password":"x"}`, 202)
 	require.Eventually(t, func() bool {
 		return e2etest.Sum(e.scrape(t)["sloengine_breaker_transitions_total"], "breaker", "hook", "to", "open") > 0
-	}, 60*time.Second, 50*time.Millisecond, e.Log)
+	}, testkit.Patience, 50*time.Millisecond, e.Log)
 	e.hook.Mode.Store(e2etest.Rejects)
 	e.events(t, 20, "order", `,"attributes":{"country":"se"}`, 202) // the same ids: duplicates
 	e.events(t, 20, "gone", "", 202)
 	require.Eventually(t, func() bool {
 		return e2etest.Sum(e.scrape(t)["sloengine_dlq_saved_total"], "reason", "permanent") > 0
-	}, 60*time.Second, 50*time.Millisecond, e.Log)
+	}, testkit.Patience, 50*time.Millisecond, e.Log)
 	e.hook.Mode.Store(e2etest.Takes)
 
 	producer, err := kgo.NewClient(kgo.SeedBrokers(e.brokers...), kgo.DefaultProduceTopic("stream"))
@@ -282,7 +282,7 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	producer.Close()
 	require.Eventually(t, func() bool {
 		return e2etest.Sum(e.scrape(t)["sloengine_kafka_source_commits_total"], "result", "ok") > 0
-	}, 60*time.Second, 50*time.Millisecond, e.Log)
+	}, testkit.Patience, 50*time.Millisecond, e.Log)
 
 	// Every limit is exceeded, and some things pass them all.
 	e.events(t, 20, "drop.me", "", 202)

@@ -106,7 +106,7 @@ limits:
 	require.Equal(t, 0, orders(t, p, token, 20, `"region":"north","amount":"many"`).Accepted, "not computed, not bypassed")
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "setting=limits.bypass_if")
-	}, 60*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	require.Equal(t, 1, strings.Count(p.Log.String(), "expression failed"), "told once")
 	require.EqualValues(t, 20, counterAs(t, p, token, "sloengine_ratelimit_expression_errors_total"))
 }
@@ -177,5 +177,5 @@ func TestKillWhileEventsWaitToBeMerged(t *testing.T) {
 	require.Eventually(t, func() bool {
 		counted := int(e2etest.Counter(t, p, "slo_events_total"))
 		return counted >= len(acknowledged) && counted <= len(acknowledged)+senders
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 }

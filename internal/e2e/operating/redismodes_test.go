@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
@@ -112,7 +113,7 @@ func connected(t *testing.T, p *e2etest.Process, want bool) {
 			Redis struct{ Connected bool }
 		}
 		return json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/engine"), &s) == nil && s.Redis.Connected == want
-	}, 60*time.Second, 50*time.Millisecond, "%v\n%s", want, p.Log)
+	}, testkit.Patience, 50*time.Millisecond, "%v\n%s", want, p.Log)
 }
 
 // Sentinels say who the master is: engines share limits and dead letters through it, and
@@ -134,7 +135,7 @@ sentinel failover-timeout main 5000
 	require.Eventually(t, func() bool {
 		role, err := ask(replica, "INFO", "replication")
 		return err == nil && strings.Contains(role, "master_link_status:up")
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 
 	engines := sharing(t,
 		fmt.Sprintf(
@@ -150,13 +151,13 @@ sentinel failover-timeout main 5000
 	kill()
 	require.Eventually(t, func() bool {
 		return orders(t, engines[0], "", 20, "").Accepted == 20
-	}, 60*time.Second, 20*time.Millisecond,
+	}, testkit.Patience, 20*time.Millisecond,
 		"without Redis and a fallback everything passes")
 	for _, p := range engines {
 		connected(t, p, true)
 		require.Eventually(t, func() bool {
 			return orders(t, p, "", 20, "").Accepted == 0
-		}, 60*time.Second, 100*time.Millisecond,
+		}, testkit.Patience, 100*time.Millisecond,
 			"the replica has taken over, and knows what was counted")
 	}
 	role, err := ask(replica, "INFO", "replication")
@@ -189,7 +190,7 @@ func TestRedisCluster(t *testing.T) {
 			}
 		}
 		return true
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 
 	engines := sharing(t, fmt.Sprintf("addresses: [\"127.0.0.1:%d\"], cluster: true", ports[0]))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
@@ -213,5 +214,5 @@ limits: {global: off, shared: {redis: true, fallback: off}, default: {limit: 30,
 	require.Eventually(t, func() bool {
 		var list struct{ Items []struct{ Service string } }
 		return json.Unmarshal(e2etest.Get(t, engines[0].Base+"/api/v1/dlq"), &list) == nil && len(list.Items) == 2
-	}, 60*time.Second, 100*time.Millisecond, "%s", e2etest.Get(t, engines[0].Base+"/api/v1/dlq"))
+	}, testkit.Patience, 100*time.Millisecond, "%s", e2etest.Get(t, engines[0].Base+"/api/v1/dlq"))
 }

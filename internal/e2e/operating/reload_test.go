@@ -49,7 +49,7 @@ func TestReload(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return e2etest.Counter(t, p, "slo_events_total") == want
-		}, 60*time.Second, 20*time.Millisecond)
+		}, testkit.Patience, 20*time.Millisecond)
 	}
 	counts(1)
 
@@ -75,16 +75,16 @@ func TestReload(t *testing.T) {
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"objective":0.99,`)
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_reload_last_ok") == 1
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	counts(1)
 	second := hash()
 	require.NotEqual(t, first, second)
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "msg=reloaded hash="+second)
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 
 	// Another matcher: a new generation, from zero, and the old type is unknown now.
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "purchase"))
@@ -160,7 +160,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		return len(lines) >= 7
-	}, 60*time.Second, 10*time.Millisecond, "%v", p.Log)
+	}, testkit.Patience, 10*time.Millisecond, "%v", p.Log)
 	for i, want := range []string{
 		`action=reload detail="hash=`, `action=dlq.replay detail="all replayed=0`,
 		`action=dlq.discard detail="ids=1 [a-b] discarded=0"`,
@@ -261,7 +261,7 @@ func TestTLS(t *testing.T) {
 		}
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
-	}, 60*time.Second, 20*time.Millisecond, p.Log.String())
+	}, testkit.Patience, 20*time.Millisecond, p.Log.String())
 
 	// A web config that cannot work stops the start and says so.
 	require.NoError(
@@ -315,7 +315,7 @@ func TestReloadSettings(t *testing.T) {
 		return strings.Contains(p.Log.String(), "take effect after a restart") &&
 			strings.Contains(p.Log.String(), "sections=[log]")
 	},
-		60*time.Second, 20*time.Millisecond, p.Log.String())
+		testkit.Patience, 20*time.Millisecond, p.Log.String())
 	p.Stop(t)
 	// What was stored before and after the rule.
 	log, err := os.ReadFile(walSegment(t, dir))
@@ -360,7 +360,7 @@ func TestSinksChangeByReload(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")),
 				fmt.Sprintf("sloengine_sink_delivered_items_total{sink=%q} %d\n", sink, n))
-		}, 60*time.Second, 50*time.Millisecond, "%s", p.Log)
+		}, testkit.Patience, 50*time.Millisecond, "%s", p.Log)
 	}
 	sendOrders(t, p, "a", 10)
 	delivered("hook", 10)
@@ -373,7 +373,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	reload(200, fmt.Sprintf("  - {name: hook, http: {url: %q}, batch: {items: 3}}\n", moved.URL)+archive)
 	require.Eventually(t, func() bool {
 		return got.Load() == 10
-	}, 60*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.Log)
+	}, testkit.Patience, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.Log)
 	delivered("archive", 20)
 	require.Len(t, p.LinesWith(`"sink changed"`), 1)
 	require.NotContains(t, p.Log.String(), "take effect after a restart")
@@ -400,7 +400,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool {
 		return len(p.LinesWith(`"sink changed"`)) == 3
-	}, 60*time.Second, 10*time.Millisecond, "%s", p.Log)
+	}, testkit.Patience, 10*time.Millisecond, "%s", p.Log)
 	require.Contains(t, reload(422, "  - {name: archive}\n"), "the sink has no destination")
 	sendOrders(t, p, "d", 5)
 	delivered("archive", 30)

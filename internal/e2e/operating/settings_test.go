@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,7 +47,7 @@ web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts:
 		"max_age")
 	require.Eventually(t, func() bool {
 		return e2etest.Counter(t, p, "sloengine_checkpoint_written_total") > 0
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/debug/pprof/cmdline")), "serve")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "/below/")
 }

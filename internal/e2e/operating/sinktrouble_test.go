@@ -97,7 +97,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			sendOrders(t, p, "e", 1000)
 			require.Eventually(t, func() bool {
 				return len(p.LinesWith("sink failing")) == 1
-			}, 60*time.Second, 50*time.Millisecond)
+			}, testkit.Patience, 50*time.Millisecond)
 			require.Contains(t, p.LinesWith("sink failing")[0], c.cause)
 			require.Contains(t, degraded(t, p, "sink"), "hook: delivery fails since ")
 			require.Contains(t, degraded(t, p, "sink"), fmt.Sprintf(": %d ", c.status))
@@ -107,7 +107,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			if c.dead {
 				require.Eventually(t, func() bool {
 					return e2etest.Counter(t, p, "sloengine_dlq_entries") == 1000
-				}, 60*time.Second, 50*time.Millisecond)
+				}, testkit.Patience, 50*time.Millisecond)
 				require.Contains(t, p.LinesWith("events became dead letters")[0], c.cause)
 			} else {
 				testkit.Pause(3 * time.Second) // far beyond what the retries of a batch take
@@ -120,11 +120,12 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 			if c.dead {
 				want = 100
 			}
-			require.Eventually(t, func() bool { return got.Load() == want }, 60*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return got.Load() == want }, testkit.Patience, 50*time.Millisecond)
 			require.Eventually(t, func() bool {
 				return len(p.LinesWith("sink recovered")) == 1
-			}, 60*time.Second, 50*time.Millisecond)
-			require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
+			}, testkit.Patience, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" },
+				testkit.Patience, 50*time.Millisecond)
 			require.Len(t, p.LinesWith("sink failing"), 1)
 			metrics := string(e2etest.Get(t, p.Base+"/metrics"))
 			require.Contains(t, metrics, fmt.Sprintf(`sloengine_sink_answers_total{sink="hook",code="%d"}`, c.status))
@@ -153,29 +154,29 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	p := e2etest.Serve(t, dir, spec, troublePolicies+"sinks: [{name: archive, file: {dir: archive}}]\n")
 	require.Eventually(t, func() bool {
 		return strings.Contains(degraded(t, p, "sink"), "not a directory")
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return len(p.LinesWith("sink failing")) == 1
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	sendOrders(t, p, "a", 10)
 	require.NoError(t, os.Remove(archive))
-	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return lines() == 10 }, testkit.Patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, testkit.Patience, 50*time.Millisecond)
 
 	testkit.Pause(1500 * time.Millisecond) // the lines are durable and the cursor is saved: they are not sent again
 	require.NoError(t, os.RemoveAll(archive))
 	require.Eventually(t, func() bool {
 		return strings.Contains(degraded(t, p, "sink"), "no such file or directory")
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	sendOrders(t, p, "b", 10)
 	testkit.Pause(2 * time.Second)
 	require.NoDirExists(t, archive)
 	require.Zero(t, e2etest.Counter(t, p, "sloengine_dlq_entries"))
 	require.NoError(t, os.Mkdir(archive, 0o700))
-	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond, "%s", p.Log)
-	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return lines() == 10 }, testkit.Patience, 50*time.Millisecond, "%s", p.Log)
+	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, testkit.Patience, 50*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return len(p.LinesWith("sink recovered")) > 0
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	p.Stop(t)
 }

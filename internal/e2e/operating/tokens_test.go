@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const (
@@ -93,7 +94,7 @@ slos:
 				require.Equal(t, http.StatusOK, status, path)
 				require.NotContains(t, some, other, path)
 				return strings.Contains(all, own) && strings.Contains(all, other) && strings.Contains(some, own)
-			}, time.Minute, 50*time.Millisecond, path)
+			}, testkit.Patience, 50*time.Millisecond, path)
 		}
 		for _, path := range []string{"/api/v1/slos/" + other + "/orders", "/api/v1/slos/" + other + "/orders/history",
 			"/slo?id=" + other + "/orders"} {
@@ -251,7 +252,7 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 		before := sent[with].Load()
 		require.Eventually(t, func() bool {
 			return sent[with].Load() > before+5 || len(refused) > 0
-		}, time.Minute, 5*time.Millisecond)
+		}, testkit.Patience, 5*time.Millisecond)
 		require.Empty(t, refused)
 	}
 
@@ -273,7 +274,7 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, answer = put(oldKey, "again")
 		return status == http.StatusUnauthorized
-	}, time.Minute, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	require.Contains(t, answer, "expired at")
 	moreSent(newKey)
 

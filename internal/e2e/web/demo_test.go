@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // startDemo starts a demo with an hour of history, whose story began a while ago, and in which mdm fails after a while.
@@ -32,7 +33,7 @@ func startDemo(t *testing.T, began, fails time.Duration) *e2etest.Process {
 	require.True(t, ok, p.Log.String())
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "events of history sent")
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond, "%v", p.Log)
+	}, testkit.Patience, 100*time.Millisecond, "%v", p.Log)
 	return p
 }
 
@@ -61,7 +62,7 @@ func TestDemoIsAlive(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return figure(t, p, family, labels) > 0
-		}, e2etest.Patience*3*time.Minute, 500*time.Millisecond, "%s\n%v", what, p.Log)
+		}, 2*testkit.Patience, 500*time.Millisecond, "%s\n%v", what, p.Log)
 	}
 	wait("dead letters", "sloengine_dlq_entries", `origin="sink"`)
 	wait("an open breaker", "sloengine_breaker_transitions_total", `breaker="warehouse",to="open"`)
@@ -81,7 +82,7 @@ func TestDemoIsAlive(t *testing.T) {
 		return figure(t, p, "sloengine_breaker_state", `breaker="warehouse"`) == 0 &&
 			figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 100
 	},
-		e2etest.Patience*3*time.Minute, time.Second, "%v", p.Log)
+		2*testkit.Patience, time.Second, "%v", p.Log)
 	p.Stop(t)
 }
 
@@ -95,7 +96,7 @@ func TestDemoDeliversNoHistory(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 &&
 			figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 5
-	}, e2etest.Patience*time.Minute, 100*time.Millisecond, "%v", p.Log)
+	}, testkit.Patience, 100*time.Millisecond, "%v", p.Log)
 	m := regexp.MustCompile(`(\d+) events of history sent`).FindStringSubmatch(p.Log.String())
 	require.NotNil(t, m, "%v", p.Log)
 	history, err := strconv.ParseFloat(m[1], 64)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	v1 "github.com/sloengine/sloengine/web/api/v1"
 )
 
@@ -34,7 +35,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	b := newBrowser(t)
 	p := startDemo(t, time.Minute, 20*time.Second)
 	b.Open(t, p.Base+"/", 1280, 900)
-	require.Eventually(t, func() bool { return firing(t, p, culprit) }, e2etest.Patience*4*time.Minute,
+	require.Eventually(t, func() bool { return firing(t, p, culprit) }, 2*testkit.Patience,
 		200*time.Millisecond,
 		"no alert fires:\n%s", p.Log)
 	fired := time.Now()
@@ -74,7 +75,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	require.Eventually(t, func() bool {
 		b.Open(t, p.Base+"/", 1280, 900)
 		return strings.Contains(ask[string](t, b, `document.querySelector('main').textContent`), "−99,900")
-	}, e2etest.Patience*2*tick, 500*time.Millisecond)
+	}, testkit.Patience, 500*time.Millisecond)
 	for width, most := range map[int64]int64{1280: 2300, 820: 3000, 390: 4500} {
 		for _, theme := range []string{"light", "dark"} {
 			b.screenshot(t, p.Base+"/", "first-screen-"+theme+"-"+strconv.FormatInt(width, 10)+".png", width, theme)

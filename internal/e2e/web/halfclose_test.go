@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // halfClosed sends raw bytes on a connection of its own, closes its writing half and returns
@@ -125,7 +126,7 @@ func TestHalfClosedReadersAreAnswered(t *testing.T) {
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", apiSpec), "evaluator: {interval: 100ms}\n")
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), "shop/latency")
-	}, 60*time.Second, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	addr := strings.TrimPrefix(p.Base, "http://")
 	for _, path := range []string{
 		"/", "/slas", "/slo?id=shop/latency", "/engine", "/public", "/report", "/metrics", "/metrics?name[]=slo_info",

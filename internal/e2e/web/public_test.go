@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
@@ -112,7 +113,7 @@ func TestPublicSubscriptions(t *testing.T) {
 			status, text := postJSON(t, p.Base+"/public/subscriptions", fmt.Sprintf(`{"url":%q,"secret":%q}`, to, secret))
 			require.NoError(t, json.Unmarshal([]byte(text), &answer), text)
 			return status == want
-		}, 30*time.Second, 100*time.Millisecond)
+		}, testkit.Patience, 100*time.Millisecond)
 		return answer.Token, answer.Detail
 	}
 	next := func(status string, updates ...string) {
@@ -182,5 +183,5 @@ func saved(t *testing.T, dir, text string) {
 	require.Eventually(t, func() bool {
 		data, err := os.ReadFile(filepath.Join(dir, "data", "subscriptions.json"))
 		return err == nil && strings.Contains(string(data), text)
-	}, 30*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 }

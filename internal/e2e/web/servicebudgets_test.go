@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestServiceBudgets: a noisy service is refused by name, and others are not. A spec beyond the budget of groups is
@@ -76,6 +77,6 @@ func TestServiceBudgets(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, _, _ := send("noisy")
 		return code == 202
-	}, 60*time.Second, 100*time.Millisecond)
+	}, testkit.Patience, 100*time.Millisecond)
 	p.Stop(t)
 }

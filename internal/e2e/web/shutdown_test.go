@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // openRequest sends the headers of a request and a part of its body.
@@ -45,7 +46,7 @@ func waitReading(t *testing.T, p *e2etest.Process, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return seriesValue(t, p.Base, "sloengine_ingest_in_flight_requests") == n
-	}, 60*time.Second, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 }
 
 const oneEvent = `{"id":"%s","service":"crash","type":"t","attributes":{"uid":"%s"}}`
@@ -98,7 +99,7 @@ func waitCounted(t *testing.T, p *e2etest.Process, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return e2etest.Counted(t, p, "each") == want
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 }
 
 // From the signal on nothing new is taken, also while a sink is slow to stop; a request that
@@ -113,7 +114,7 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.Log.String(), "msg=stopping")
-	}, 60*time.Second, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	_, err := io.WriteString(conn, body[20:])
 	require.NoError(t, err)
 	status, answer := readAnswer(t, conn)

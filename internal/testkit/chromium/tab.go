@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
@@ -15,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Tab is one tab of a browser that remembers what must not happen.
@@ -89,10 +90,10 @@ func (b *Tab) RequireClean(t testing.TB, base string) {
 	require.Equal(t, []string{u.Host}, b.Hosts(), "the page asked another host")
 }
 
-// Do carries out steps in half a minute at most.
+// Do carries out steps, and fails after [testkit.Patience].
 func (b *Tab) Do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.Ctx, testkit.Patience)
 	defer cancel()
 	require.NoError(t, chromedp.Do(ctx, steps...))
 }

@@ -49,7 +49,7 @@ func (d *delivering) call(t *testing.T, outcome breaker.Outcome) {
 
 func (d *delivering) becomes(t *testing.T, want breaker.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return d.breaker.State() == want }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return d.breaker.State() == want }, testkit.Patience, 10*time.Millisecond)
 }
 
 // The breaker that opens in one instance opens in the others, and the first success releases all of them.
@@ -97,9 +97,11 @@ func TestSharedBreakerWithoutRedis(t *testing.T) {
 	one.run(t)
 	two.run(t)
 	a, b := one.delivering(t, "one"), two.delivering(t, "two")
-	require.Eventually(t, func() bool { return one.connected() && two.connected() }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return one.connected() && two.connected() },
+		testkit.Patience, 10*time.Millisecond)
 	s.kill()
-	require.Eventually(t, func() bool { return !one.connected() && !two.connected() }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !one.connected() && !two.connected() },
+		testkit.Patience, 10*time.Millisecond)
 	for range 2 {
 		a.call(t, breaker.Failure)
 	}
@@ -142,7 +144,7 @@ func TestSharedBudget(t *testing.T) {
 	// Without Redis each has its own, and its earnings of that time are in the common one afterwards.
 	in := s.instance(time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, testkit.Patience, 10*time.Millisecond)
 	d, err := NewDestinations(in.Link, "alone").Of("partner", options)
 	require.NoError(t, err)
 	own, err := retry.NewBudget(options)
@@ -151,7 +153,7 @@ func TestSharedBudget(t *testing.T) {
 	ok, _ := budget.Spend()
 	require.False(t, ok, "the others used it up")
 	s.kill()
-	require.Eventually(t, func() bool { return !in.connected() }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !in.connected() }, testkit.Patience, 10*time.Millisecond)
 	alone := 0
 	for range 20 {
 		if ok, _ := budget.Spend(); ok {
@@ -178,7 +180,7 @@ func TestSharedBudgetWait(t *testing.T) {
 	require.False(t, ok)
 	require.Greater(t, wait, time.Duration(0))
 	require.LessOrEqual(t, wait, 5*time.Second)
-	require.Eventually(t, func() bool { ok, _ := budget.Spend(); return ok }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { ok, _ := budget.Spend(); return ok }, testkit.Patience, 20*time.Millisecond)
 	_, err = NewDestinations(in.Link, "x").Of("a b", options)
 	require.ErrorContains(t, err, "invalid destination")
 	_, err = NewDestinations(in.Link, "x").Of("a", retry.BudgetOptions{Ratio: 3})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/redisconn"
@@ -59,7 +60,7 @@ func (s *server) start() {
 			_ = c.Close()
 		}
 		return err == nil
-	}, 60*time.Second, 20*time.Millisecond, "redis-server does not start")
+	}, testkit.Patience, 20*time.Millisecond, "redis-server does not start")
 }
 
 // kill ends it at once, stopped or not.

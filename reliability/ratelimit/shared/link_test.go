@@ -152,7 +152,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 			for i, in := range instances {
 				require.Eventually(t, func() bool {
 					return takes[i].Load()-before[i] > 50 && in.Status().Fallbacks > fallbacks[i]+50
-				}, time.Minute, 10*time.Millisecond, "held up while Redis was unreachable")
+				}, testkit.Patience, 10*time.Millisecond, "held up while Redis was unreachable")
 				require.NotEmpty(t, in.Status().LastError)
 				require.Contains(t, in.metrics(), "sloengine_ratelimit_fallback 1\n")
 				require.Contains(t, in.metrics(), "sloengine_redis_up 0\n")
@@ -217,7 +217,7 @@ func TestRedisMissingFromTheStart(t *testing.T) {
 	require.False(t, in.connected())
 	in.run(t)
 	s.start()
-	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, testkit.Patience, 10*time.Millisecond)
 	require.Equal(t, 30, take(t, in, tickets(p, repeat(100, event{"x", ""})...)))
 }
 
@@ -226,11 +226,11 @@ func TestIdleLinkIsTrue(t *testing.T) {
 	s := newServer(t)
 	in := s.instance(time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, testkit.Patience, 10*time.Millisecond)
 	require.NoError(t, in.ping(context.Background()))
 	since := in.Status().Since
 	s.kill()
-	require.Eventually(t, func() bool { return !in.connected() }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !in.connected() }, testkit.Patience, 10*time.Millisecond)
 	require.True(t, in.Status().Since.After(since))
 	require.Error(t, in.ping(context.Background()))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -193,7 +194,7 @@ func TestOutboundWithoutRedis(t *testing.T) {
 	s := newServer(t)
 	in := s.instance(5 * time.Second)
 	in.run(t)
-	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, testkit.Patience, 10*time.Millisecond)
 	out := in.outbound(t, OutboundOptions{N: 600, MaxWait: 200 * time.Millisecond})
 	wait := func() bool {
 		err := out.Wait(context.Background(), 1)
@@ -213,13 +214,13 @@ func TestOutboundWithoutRedis(t *testing.T) {
 			passed++
 		}
 		return passed == 4
-	}, time.Minute, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(start), 2*time.Second)
 	var b bytes.Buffer
 	in.set.WritePrometheus(&b)
 	require.NotContains(t, b.String(), `outbound_fallback_total{name="partner"} 0`)
 	s.start()
-	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, in.connected, testkit.Patience, 10*time.Millisecond)
 	for range 20 {
 		require.True(t, wait())
 	}

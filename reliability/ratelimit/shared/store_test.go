@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/redisconn"
 )
@@ -239,7 +240,8 @@ func TestKeysExpire(t *testing.T) {
 		require.LessOrEqual(t, ttl, int64(6100))
 		require.True(t, strings.HasPrefix(k, "{expire}:"), "one slot of a cluster")
 	}
-	require.Eventually(t, func() bool { return do(t, client, "DBSIZE") == int64(0) }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return do(t, client, "DBSIZE") == int64(0) },
+		testkit.Patience, 50*time.Millisecond)
 }
 
 // TestCallersClient: password, user and database are those of the client.
