@@ -2,8 +2,9 @@
 package web
 
 import (
-	"encoding/json"
+	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/internal/testkit/chromium"
 	"github.com/stretchr/testify/require"
 )
@@ -25,31 +27,25 @@ import (
 // against each other.
 const quietSettings = "evaluator: {interval: 1h}\n"
 
-// demoHistory fills a folder with the demo's thirty days and an incident, and leaves an engine on it that reports once.
+// historyDays is the length of the history: what its two past incidents need, or a month for the README's pictures.
+func historyDays() int {
+	if os.Getenv("SLOENGINE_SCREENSHOTS") != "" {
+		return 30
+	}
+	return 12
+}
+
+// demoHistory fills a folder with the demo's history and an incident, and leaves an engine on it that reports once.
 func demoHistory(t *testing.T) *e2etest.Process {
 	t.Helper()
 	dir := t.TempDir()
-	data := filepath.Join(dir, "data")
-	require.NoError(t, os.Mkdir(data, 0o755))
-	state := filepath.Join(data, "demo.json")
-	demo := func() *e2etest.Process {
-		p, ok := e2etest.Start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
-		require.True(t, ok, p.Log.String())
-		require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "live traffic continues") },
-			e2etest.Patience*time.Minute, 50*time.Millisecond, "the page is not filled:\n%s", p.Log)
-		return p
-	}
-	demo().Stop(t)
-	// The incident begins with the second run, however long the history took.
-	var story map[string]time.Time
-	saved, err := os.ReadFile(state)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(saved, &story))
-	story["outage"] = time.Now()
-	saved, err = json.Marshal(story)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(state, saved, 0o644))
-	p := demo()
+	p, ok := e2etest.Start(t, nil, "demo", "--history", strconv.Itoa(historyDays())+"d",
+		"--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.Log.String())
+	testkit.Eventually(t, "the history is sent", func() bool {
+		return strings.Contains(p.Log.String(), "live traffic continues")
+	}, p.Log.String)
+	sendOutage(t, p)
 	workOnIncidents(t, p)
 	p.Stop(t)
 	// The demo's own spec, of which the public page shows all.
@@ -58,19 +54,33 @@ func demoHistory(t *testing.T) *e2etest.Process {
 	public := strings.Replace(string(spec), "labels: {team: unpaid}", `labels: {team: unpaid, public: "true"}`, 1)
 	require.NotEqual(t, string(spec), public)
 	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "insurance.yaml", public), quietSettings)
-	require.Eventually(t, func() bool {
-		return e2etest.ListSLOs(t, p).Report.Version > 0
-	}, 60*time.Second, 50*time.Millisecond)
+	testkit.Eventually(t, "a report", func() bool { return e2etest.ListSLOs(t, p).Report.Version > 0 })
 	return p
 }
 
-// workOnIncidents waits for the incident that the demo's outage opens, does with it what a team does, and opens another
-// by hand.
+// sendOutage sends five minutes in which most calls of mdm failed, instead of waiting for those of the demo.
+func sendOutage(t *testing.T, p *e2etest.Process) {
+	t.Helper()
+	var calls strings.Builder
+	now := time.Now()
+	for i, at := 0, now.Add(-5*time.Minute); at.Before(now); i, at = i+1, at.Add(250*time.Millisecond) {
+		outcome := "failure"
+		if i%10 == 0 {
+			outcome = "success"
+		}
+		fmt.Fprintf(&calls, `{"id":"outage-%d","service":"insurance-unpaid","type":"integration","outcome":%q,"time":%d,`+
+			`"severity":"critical","duration_ms":400,"attributes":{"integration":"mdm","error_type":"MDM_ERROR"}}`+"\n",
+			i, outcome, at.UnixMilli())
+	}
+	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", calls.String())
+	require.Equal(t, http.StatusAccepted, status, answer)
+}
+
+// workOnIncidents waits for the incident that the outage opens, does with it what a team does, and opens another by
+// hand.
 func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		return len(e2etest.ListIncidents(t, p).Items) > 0
-	}, e2etest.Patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.Log)
+	testkit.Eventually(t, "a page fires", func() bool { return len(e2etest.ListIncidents(t, p).Items) > 0 }, p.Log.String)
 	do := func(args ...string) string {
 		t.Helper()
 		out, errs, code := e2etest.Command(t, append([]string{"incident", "--url", p.Base}, args...)...)
@@ -153,7 +163,7 @@ func TestPage(t *testing.T) {
 		"range": {"7d"}}.Encode()
 	sla := p.Base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"},
 		"group.product": {"MEDCARE"}}.Encode()
-	month := p.Base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -15).Format("2006-01")
+	month := p.Base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -historyDays()/2).Format("2006-01")
 	incident := ""
 	for _, x := range e2etest.ListIncidents(t, p).Items {
 		if x.Automated {
@@ -176,7 +186,7 @@ func TestPage(t *testing.T) {
 	b.screenshot(t, incident, "incident-phone.png", 360, "light")
 
 	// A month of the demo's seventy groups is read without scrolling far.
-	for width, most := range map[int64]int64{1280: 3000, 390: 6500} {
+	for width, most := range map[int64]int64{1280: 3000, 390: 7000} {
 		b.Open(t, month, width, 900)
 		require.Less(t, ask[int64](t, b, `document.scrollingElement.scrollHeight`), most, "the report at %d px", width)
 	}
