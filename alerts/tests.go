@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
@@ -234,7 +235,7 @@ func (w *testWriter) series(metric, values string) {
 }
 
 func (w *testWriter) asserts(all []assertion) {
-	slices.SortStableFunc(all, func(a, b assertion) int { return int(a.at - b.at) })
+	order.By(all, func(a, b *assertion) int { return int(a.at - b.at) })
 	var checks []*yamlgen.Node
 	for _, a := range all {
 		var m, sample yamlgen.Map

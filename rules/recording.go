@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -203,7 +204,7 @@ func (r *sloRules) append(out []Group) []Group {
 	}
 	r.watch(r.s.Window)
 	// hours read shorter ones
-	slices.SortStableFunc(r.watched, func(a, b slo.Window) int { return cmp.Compare(a.Longest(), b.Longest()) })
+	order.By(r.watched, func(a, b *slo.Window) int { return cmp.Compare(a.Longest(), b.Longest()) })
 	for _, w := range r.watched {
 		if w.Calendar == "" && w.Rolling <= shortLimit {
 			short = append(short, r.observed(w))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
@@ -95,7 +96,7 @@ func (g *generator) byBudget(groups []string) (out []inhibitRule) {
 	if len(shares) == 0 {
 		return nil
 	}
-	slices.SortFunc(shares, func(a, b slo.LeftAlert) int { return cmp.Compare(a.Share, b.Share) })
+	order.By(shares, func(a, b *slo.LeftAlert) int { return cmp.Compare(a.Share, b.Share) })
 	low := equal(labelAlertName, alerts.NameBudgetLow)
 	add := func(source []string, target ...string) {
 		out = append(out, inhibitRule{Source: append(source, present(series.LabelSLOID)),

@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -176,8 +177,8 @@ func (t *tally) join(cfg *fold.Config) bool {
 			return false
 		}
 	}
-	slices.SortFunc(merged.Indicators, func(a, b fold.Indicator) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(merged.Services, func(a, b fold.Service) int { return strings.Compare(a.Name, b.Name) })
+	order.By(merged.Indicators, func(a, b *fold.Indicator) int { return strings.Compare(a.ID, b.ID) })
+	order.By(merged.Services, func(a, b *fold.Service) int { return strings.Compare(a.Name, b.Name) })
 	t.cfg = &merged
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -197,7 +198,7 @@ func newLabels(name string, own map[string]string, names, values []string) []Lab
 		}
 		out = append(out, Label{n, values[i]})
 	}
-	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	order.By(out, func(a, b *Label) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

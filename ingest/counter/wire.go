@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/internal/binread"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // This file has the forms of a Batch in a record and of targets in a checkpoint, which ingest/record/FORMAT.md lists.
@@ -267,7 +268,7 @@ func (b *Batch) appendTarget(dst []byte, was, now *target, gap int, step int64) 
 			others = append(others, s)
 		}
 	}
-	slices.SortFunc(b.changed, func(x, y change) int {
+	order.By(b.changed, func(x, y *change) int {
 		return cmp.Or(cmp.Compare(x.age, y.age), cmp.Compare(x.place, y.place))
 	})
 	var byAge [][]change

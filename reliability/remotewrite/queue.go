@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -73,7 +74,7 @@ func openQueue(dir string) (*queue, error) {
 			q.bytes += s.bytes
 		}
 	}
-	slices.SortFunc(q.shots, func(a, b shot) int { return cmp.Compare(a.ms, b.ms) })
+	order.By(q.shots, func(a, b *shot) int { return cmp.Compare(a.ms, b.ms) })
 	return q, nil
 }
 

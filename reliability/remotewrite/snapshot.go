@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // chunk is one request: a message of version 2, compressed.
@@ -149,7 +151,7 @@ func (s *shots) sample(name string, m *dto.Metric, more pair, value float64, k k
 			s.all = append(s.all, l)
 		}
 	}
-	slices.SortFunc(s.all, func(a, b pair) int { return cmp.Compare(a.name, b.name) })
+	order.By(s.all, func(a, b *pair) int { return cmp.Compare(a.name, b.name) })
 	h := s.hash()
 	if s.hashes[h] {
 		return // a server refuses the same series twice

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -24,14 +25,12 @@ func (t *tick) sloReports() []sla.SLOReport {
 	for _, p := range t.slos {
 		first := len(out)
 		out = t.sloGroups(out, p)
-		if mine := out[first:]; !slices.IsSortedFunc(mine, byGroup) {
-			slices.SortStableFunc(mine, byGroup)
-		}
+		order.By(out[first:], byGroup)
 	}
 	return out
 }
 
-func byGroup(x, y sla.SLOReport) int { return compareGroups(x.Group, y.Group) }
+func byGroup(x, y *sla.SLOReport) int { return compareGroups(x.Group, y.Group) }
 
 // compareGroups orders groups by their values, the "other" group last.
 func compareGroups(x, y slo.Group) int {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 )
 
@@ -53,9 +54,7 @@ func (t *tick) traffic() []sla.TrafficReport {
 			Count: x.Count, LastEvent: x.LastEvent,
 		}
 	}
-	if !slices.IsSortedFunc(out, compareTraffic) {
-		slices.SortStableFunc(out, compareTraffic)
-	}
+	order.By(out, compareTraffic)
 	return out
 }
 
@@ -67,7 +66,7 @@ func (t *tick) dimensionsOf(service string, values []string) (names, known []str
 	return names[:n], values[:n]
 }
 
-func compareTraffic(x, y sla.TrafficReport) int {
+func compareTraffic(x, y *sla.TrafficReport) int {
 	return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Outcome, y.Outcome),
 		cmp.Compare(x.Severity, y.Severity), slices.Compare(x.DimensionValues, y.DimensionValues))
 }
@@ -81,7 +80,7 @@ func (t *tick) durations() []sla.DurationReport {
 			Buckets: d.Buckets, Counts: d.Counts, Sum: d.Sum, SumSeconds: d.SumSeconds,
 		}
 	}
-	slices.SortFunc(out, func(x, y sla.DurationReport) int {
+	order.By(out, func(x, y *sla.DurationReport) int {
 		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Outcome, y.Outcome),
 			slices.Compare(x.DimensionValues, y.DimensionValues))
 	})

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -170,7 +171,7 @@ func (s *Store) Of(id slo.ID, group slo.Group, now time.Time) []Trace {
 
 // Sort puts the newest first, and those of the same time by id.
 func Sort(list []Trace) {
-	slices.SortStableFunc(list, func(a, b Trace) int {
+	order.By(list, func(a, b *Trace) int {
 		return cmp.Or(b.Time.Compare(a.Time), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 }

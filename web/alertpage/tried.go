@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/backtest"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -179,11 +180,11 @@ func (t *tryResult) alerts(
 			rows = append(rows, row{a.Start, x})
 		}
 	}
-	slices.SortStableFunc(lanes, func(a, b chart.TriedLane) int {
+	order.By(lanes, func(a, b *chart.TriedLane) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Spec, a.Spec)) // the running spec first
 	})
 	t.Timeline = chart.NewTriedAlerts(slo.Span{From: r.From, To: r.To}, lanes)
-	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
+	order.By(rows, func(a, b *row) int { return b.at.Compare(a.at) })
 	t.More = max(0, len(rows)-shownTried)
 	for _, x := range rows[:len(rows)-t.More] {
 		t.Alerts = append(t.Alerts, x.triedAlert)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/ingest/otlp"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/slo/suggest"
@@ -122,7 +123,7 @@ func (c *Client) services(ctx context.Context) ([]service, error) {
 			s.families = append(s.families, found{f, r, slow[r.service]})
 		}
 	}
-	slices.SortFunc(all, func(a, b service) int {
+	order.By(all, func(a, b *service) int {
 		return cmp.Or(cmp.Compare(b.requests, a.requests), strings.Compare(a.value, b.value),
 			strings.Compare(a.label, b.label))
 	})

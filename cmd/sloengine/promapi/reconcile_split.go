@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/source/series"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // splitting is a Reconciled in the making.
@@ -233,7 +233,7 @@ func (s *splitting) finish(total, part *series.Side) {
 			worst = append(worst, apart{i, math.Abs(d.Valid) + math.Abs(d.Bad)})
 		}
 	}
-	slices.SortFunc(worst, func(a, b apart) int { return cmp.Compare(b.n, a.n) })
+	order.By(worst, func(a, b *apart) int { return cmp.Compare(b.n, a.n) })
 	for _, w := range worst[:min(len(worst), 3)] {
 		c := s.pair(total.Added[w.at], part.Added[w.at])
 		s.out.Notes = append(s.out.Notes,

@@ -3,7 +3,6 @@ package series
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // This file is for a source that goes from one server, or from receiving, to several, or back. Both know counters by
@@ -61,7 +61,7 @@ func (t *tally) severalBefore(p *plan) {
 	t.counters.Notes(readers(p.Stream), func(class counter.Key, stream string) {
 		p.former = append(p.former, former{class, stream})
 	})
-	slices.SortFunc(p.former, func(a, b former) int { return strings.Compare(a.stream, b.stream) })
+	order.By(p.former, func(a, b *former) int { return strings.Compare(a.stream, b.stream) })
 }
 
 // behind is the end of what those before counted, or from if that is later. A Receiver counts samples before it says

@@ -1,12 +1,12 @@
 package series
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Progress is how far a unit is read, and what was found on the way since the Source or Receiver began.
@@ -96,7 +96,7 @@ func (l *book) Progress() []Progress {
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b Progress) int { return strings.Compare(a.Stream, b.Stream) })
+	order.By(out, func(a, b *Progress) int { return strings.Compare(a.Stream, b.Stream) })
 	return out
 }
 

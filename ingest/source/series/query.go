@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/valyala/fastjson"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
@@ -136,7 +137,7 @@ func (s *oneSeries) read(v *fastjson.Value) error {
 	v.GetObject("metric").Visit(func(name []byte, value *fastjson.Value) {
 		s.labels = append(s.labels, label{string(name), string(value.GetStringBytes())})
 	})
-	slices.SortFunc(s.labels, func(a, b label) int { return strings.Compare(a.name, b.name) })
+	order.By(s.labels, func(a, b *label) int { return strings.Compare(a.name, b.name) })
 	for _, pair := range v.GetArray("values") {
 		at, err := pair.Get("0").Float64()
 		n, err2 := strconv.ParseFloat(string(pair.GetStringBytes("1")), 64)

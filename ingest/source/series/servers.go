@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // MaxServers bounds the servers of one source.
@@ -362,7 +363,7 @@ func (all *Servers) add(o counter.Observation) {
 		return // it is loaded when it is needed
 	}
 	spans = append(spans, o)
-	slices.SortFunc(spans, func(a, b counter.Observation) int { return cmp.Compare(a.From, b.From) })
+	order.By(spans, func(a, b *counter.Observation) int { return cmp.Compare(a.From, b.From) })
 	out := spans[:1]
 	for _, x := range spans[1:] {
 		if last := &out[len(out)-1]; x.From <= last.To {
@@ -408,7 +409,7 @@ func (l seriesLabels) with(external seriesLabels) seriesLabels {
 		}
 	}
 	if len(l) > n {
-		slices.SortFunc(l, func(a, b label) int { return strings.Compare(a.name, b.name) })
+		order.By(l, func(a, b *label) int { return strings.Compare(a.name, b.name) })
 	}
 	return l
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // store counts the samples of requests, and what waited long enough.
@@ -34,10 +35,8 @@ func (r *Receiver) store(all []*write) error {
 		}
 		items, samples, size = append(items, w.items...), samples+w.samples, size+w.size
 	}
-	byTime := func(a, b item) int { return cmp.Compare(a.at.at, b.at.at) }
-	if !slices.IsSortedFunc(items, byTime) { // a first sample says more when those before it are known
-		slices.SortStableFunc(items, byTime)
-	}
+	// A first sample says more when those before it are known.
+	order.By(items, func(a, b *item) int { return cmp.Compare(a.at.at, b.at.at) })
 	r.begin()
 	for _, u := range r.units {
 		u.samples = 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // tally makes events of samples, whether they were read or received. From begin until the engine has the batch in its
@@ -185,7 +186,7 @@ func (t *tally) rest() {
 		t.known(&one.of, t.meeting.upTo(t.counters, &one.of, one.points), false)
 	}
 	// The first series of a target begins the counting, whatever its labels are.
-	slices.SortStableFunc(t.later, func(a, b gap) int { return cmp.Compare(a.points[0].at, b.points[0].at) })
+	order.By(t.later, func(a, b *gap) int { return cmp.Compare(a.points[0].at, b.points[0].at) })
 	for _, one := range t.later {
 		if one.whole = slices.ContainsFunc(t.gaps, func(g gap) bool { return g.of.target == one.of.target }); one.whole {
 			t.gaps = append(t.gaps, one)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
@@ -484,7 +485,7 @@ func (x *Verified) change(sent, frozen, now map[changeKey]*report.SLO) {
 			x.Changes = append(x.Changes, c)
 		}
 	}
-	slices.SortFunc(x.Changes, func(a, b Change) int {
+	order.By(x.Changes, func(a, b *Change) int {
 		return cmp.Or(cmp.Compare(a.SLO, b.SLO), cmp.Compare(a.Group, b.Group))
 	})
 }
