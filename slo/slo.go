@@ -61,6 +61,10 @@ type SLO struct {
 	CausedBy    []Cause      // SLOs whose faults this one suffers from
 	Alerting    Alerting
 	Cost        *Cost // of violations; nil if none is stated
+
+	// Earlier says that this is not the definition that the spec files have: it stays in force until the counts of that
+	// one are rebuilt.
+	Earlier bool
 }
 
 // IndicatorKind says how events become good, bad or not counted.

@@ -74,7 +74,7 @@ func TestMetrics(t *testing.T) {
 	reg.MustRegister(collectors.NewGoCollector())
 	b := newBench(t, func(o *site.Options) { o.Sets, o.Registry = []*metrics.Set{set}, reg })
 	withParts(b.rep)
-	b.rep.SLOs[0].SLO.Cost = newCost(t, "12.50", "EUR")
+	b.rep.SLOs[0].SLO.Cost, b.rep.SLOs[0].SLO.Earlier = newCost(t, "12.50", "EUR"), true
 	withWork(b.rep)
 	withForecasts(b)
 	rec := b.get("/metrics")
@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 		{"slo_burn_rate", with("window", "period"), r.Burns[7].Rate},
 		{"slo_coverage_ratio", slo1, 1},
 		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d",
-			"team": "unpaid"}, 1},
+			"team": "unpaid", "slo_definition": "earlier"}, 1},
 		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"},
 			b.rep.SLAs[1].Score},
 		{"sla_component_score", map[string]string{"sla_component": "availability", "product": "SOMLT"},

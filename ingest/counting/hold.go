@@ -83,7 +83,8 @@ func (s *Spec) with(before *spec.Spec, ids []slo.ID) (*Spec, error) {
 		if was == nil || i < 0 {
 			return nil, fmt.Errorf("SLO %s is not in both specs", id)
 		}
-		sp.SLOs[i] = was
+		held := *was
+		held.Earlier, sp.SLOs[i] = true, &held
 		admitTypes(&sp, before, id.Service())
 	}
 	// A start reads it from the log. What cannot be read there must not be in force.

@@ -139,12 +139,14 @@ func TestHeldDefinition(t *testing.T) {
 				if step == StepRebuildTaken {
 					require.Nil(t, now.Wanted)
 					require.InDelta(t, 0.95, x.Objective.Ratio(), 1e-9)
+					require.False(t, x.Earlier)
 					return
 				}
 				seen++
 				require.Equal(t, []slo.ID{heldX, "shop/shipping"}, now.Held)
 				require.InDelta(t, 0.99, x.Objective.Ratio(), 1e-9)
 				require.Equal(t, []string{"channel"}, x.GroupBy)
+				require.True(t, x.Earlier)
 				attrs, _ := w.specs.MergeBy([]byte("shop"))
 				require.Contains(t, attrs, "product")
 				require.Equal(t, []string{string(heldX), "shop/shipping"}, w.reb.Progress().Held)

@@ -227,10 +227,10 @@ func (r *Rebuilder) once(ctx context.Context) {
 		return
 	}
 	if err != nil || j == nil {
-		r.settle("", err)
+		r.noteResult("", err)
 		return
 	}
-	r.settle("", nil)
+	r.noteResult("", nil)
 	began := time.Now()
 	r.mu.Lock()
 	r.now = RebuildProgress{SLOs: sloIDs(slices.Concat(j.ids, texts(j.held))), Started: began.UTC()}
@@ -244,18 +244,18 @@ func (r *Rebuilder) once(ctx context.Context) {
 	case errors.Is(err, ErrNotWanted):
 		r.counts.log.Info("rebuild canceled", "cause", err.Error(), "slos", nameList(slos))
 	case err != nil:
-		r.settle(j.service, err)
+		r.noteResult(j.service, err)
 		r.failed.Add(len(slos))
 	default:
-		r.settle(j.service, nil)
+		r.noteResult(j.service, nil)
 		r.done.Add(len(slos))
 		r.counts.log.Info("SLOs have the counts of the retained log", "slos", nameList(slos), "seconds",
 			time.Since(began).Seconds())
 	}
 }
 
-// settle notes how an attempt went. What does not wait any more does not fail.
-func (r *Rebuilder) settle(service string, err error) {
+// noteResult notes how an attempt went. What does not wait any more does not fail.
+func (r *Rebuilder) noteResult(service string, err error) {
 	waits := map[string]bool{"": true}
 	if p := r.Progress(); p != nil {
 		for _, id := range p.Waiting {

@@ -24,6 +24,11 @@ const (
 	LabelCurrency  = "slo_currency" // such as EUR
 	LabelBasis     = "slo_basis"    // of a cost, such as "12.50 EUR per bad event"
 	LabelLE        = "le"           // upper bound in seconds, +Inf for all
+
+	// LabelDefinition of slo_info is DefinitionEarlier while the spec files have a definition whose counts are being
+	// rebuilt. Otherwise it is not there.
+	LabelDefinition   = "slo_definition"
+	DefinitionEarlier = "earlier"
 )
 
 // Labels of recorded series, besides those of the exported ones.

@@ -243,6 +243,9 @@ func (w *walker[L]) info() {
 		for _, k := range own {
 			values = append(values, s.Labels[k])
 		}
+		if s.Earlier {
+			own, values = append(own, series.LabelDefinition), append(values, series.DefinitionEarlier)
+		}
 		w.add(w.labels(slices.Concat(series.Info.LabelNames(), own), values...), w.none, 1)
 	}
 }

@@ -76,8 +76,9 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	// log, log_marker, history, rebuild, fold, checkpoint, dead_letters, deduplication, clock, notifications, audit,
-	// subscriptions, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget, sink or remote_write
+	// log, log_marker, history, rebuild, fold, checkpoint, dead_letters, deduplication, clock, notifications,
+	// audit, subscriptions, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget,
+	// sink or remote_write
 	Part   string `json:"part"`
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
