@@ -233,5 +233,12 @@ func historyText(l *status.LogStatus, now time.Time) string {
 	if l.HistoryFrom.IsZero() {
 		return "none"
 	}
-	return format.Bytes(l.HistoryBytes) + ", from " + format.Ago(l.HistoryFrom, now)
+	text := format.Bytes(l.HistoryBytes) + ", from " + format.Ago(l.HistoryFrom, now)
+	switch {
+	case l.HistoryShort != "":
+		text += ". The " + format.Safe(l.HistoryShort, format.MaxText)
+	case l.HistoryLeft > 0:
+		text += ". The oldest are deleted in " + format.Duration(format.Seconds(l.HistoryLeft)) + " at this rate"
+	}
+	return text
 }

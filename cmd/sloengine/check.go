@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"time"
 
@@ -20,12 +21,14 @@ import (
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 func newCheck(s cli.Streams) *cobra.Command {
@@ -60,7 +63,8 @@ read, and reports SLOs whose rules would record nothing with --scrape-interval.
 
 With --running, check asks a running engine for its usual traffic, and reports SLOs with hours in
 which an outage of half an hour does not page, as too few events arrive. The command blindspots
-prints all hours.
+prints all hours. With --running or --data-dir, check also reports that the engine's history
+cannot reach back as far as the longest window.
 
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
 writes to no file and connects to nothing but the Prometheus and the engine that you name.`,
@@ -109,6 +113,11 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 				return err
 			}
 			problems = append(problems, found...)
+			short, err := shortHistory(c.Context(), &engine, dataDir, settings, sp)
+			if err != nil {
+				return err
+			}
+			problems = append(problems, short...)
 			return reportProblems(p, sp, problems, spec.Severity(failOn))
 		},
 	}
@@ -124,8 +133,8 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s",
 		"with --prometheus, the scrape interval that you generate rules with")
 	engine.AddOptional(c.Flags(), "running", "URL of a running engine by whose traffic blind spots are found")
-	c.Flags().StringVar(
-		&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
+	c.Flags().StringVar(&dataDir, "data-dir", "",
+		"data directory of the engine, for its history; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3",
 		string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
@@ -147,6 +156,46 @@ func blindSpots(ctx context.Context, engine *remote.Client, sp *spec.Spec) (spec
 		out = append(out, warning(sp, f.SLO, f.Message, f.Hint))
 	}
 	return out, nil
+}
+
+// shortHistory warns of an SLO whose window is longer than an engine, or a data directory, if one is named, can retain
+// the log for.
+func shortHistory(ctx context.Context, engine *remote.Client, dir, settings string, sp *spec.Spec) (
+	spec.Problems, error) {
+	known := app.Known(sp)
+	if known == nil || known.LongestWindow == 0 || dir == "" && !engine.Named() {
+		return nil, nil
+	}
+	var short string
+	if engine.Named() {
+		var state struct {
+			Log status.LogStatus `json:"log"`
+		}
+		if err := engine.Read(ctx, "/api/v1/engine", nil, &state); err != nil {
+			return nil, err
+		}
+		l := &state.Log
+		// The settings are checked by config.Check: only the space is a question here.
+		short = app.ShortHistory(&retained.Stats{Bytes: l.HistoryBytes, From: l.HistoryFrom},
+			retained.Bounds{Age: max(known.LongestWindow, 1), Bytes: l.HistoryLimit}, time.Now(), known)
+	} else {
+		c, err := config.Load(settings)
+		if err != nil {
+			return nil, nil // config.Check has reported it
+		}
+		short, err = app.CheckHistory(dir, &c, known)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // no engine has run there yet
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if short == "" {
+		return nil, nil
+	}
+	return spec.Problems{warning(sp, known.Longest, short, "raise log.retain_bytes or the disk, or accept that changed "+
+		"definitions are counted again for less")}, nil
 }
 
 // unmatchedRoutes finds routes of a file, if it is named, that no alert matches.

@@ -154,6 +154,12 @@ var (
 		"Number of the oldest retained record, 0 without one.")
 	HistoryFrom = historyPart.Gauge("sloengine_history_from_seconds", unitSeconds,
 		"Unix time at which the oldest retained record was received, 0 without one.")
+	HistoryReach = historyPart.Gauge("sloengine_history_reach_seconds", unitSeconds,
+		"How far back the retained log can reach within `log.retain`, `log.retain_bytes` and the disk, at the rate so far. "+
+			"0 in the first day, unless the space is used up earlier.")
+	HistoryNeeded = historyPart.Gauge("sloengine_history_needed_seconds", unitSeconds, "Longest window of the specs.")
+	HistoryLeft   = historyPart.Gauge("sloengine_history_left_seconds", unitSeconds,
+		"Time until the oldest retained records are deleted, at the rate so far. 0 if they are, or in the first day.")
 	HistoryReadBytes = historyPart.Counter("sloengine_history_read_bytes_total", unitBytes,
 		"Bytes of records that were compressed.")
 	HistoryWrittenBytes = historyPart.Counter("sloengine_history_written_bytes_total", unitBytes,

@@ -148,6 +148,57 @@ func TestEveryRecordIsReadOnce(t *testing.T) {
 	require.Positive(t, w.log.FirstSeq()-1, "the log is truncated")
 }
 
+// A start reads the indexes and no records: with all records overwritten it finds the same.
+func TestAStartReadsIndexesOnly(t *testing.T) {
+	w := newWorld(t, fsystest.New())
+	w.write(t, 2000)
+	w.work(t)
+	want := w.store.Stats()
+	for _, f := range w.store.snapshot() {
+		data, err := w.disk.ReadFile(f.path)
+		require.NoError(t, err)
+		require.Greater(t, int(f.tableAt), headBytes+len(data)/4)
+		clear(data[headBytes:f.tableAt])
+		require.NoError(t, w.disk.WriteFile(f.path, data))
+	}
+	again := newWorld(t, w.disk.CrashClone(100, 1))
+	require.NoError(t, again.store.load())
+	require.Equal(t, want, again.store.Stats())
+	again.work(t)
+	require.Equal(t, want, again.store.Stats(), "and neither does what it retains next")
+}
+
+// What is retained says how far back it can reach once that is known.
+func TestReach(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Unix(1_000_000_000, 0)
+	for name, x := range map[string]struct {
+		st   Stats
+		b    Bounds
+		want Reach
+		miss int64
+		full bool
+	}{
+		"empty": {b: Bounds{Age: 32 * day, Bytes: 100}},
+		"off":   {st: Stats{From: now.Add(-day), Bytes: 50}, b: Bounds{Bytes: 100}},
+		"of the future": {st: Stats{From: now.Add(day), Bytes: 50},
+			b: Bounds{Age: 32 * day, Bytes: 100}},
+		"an hour old": {st: Stats{From: now.Add(-time.Hour), Bytes: 50}, b: Bounds{Age: 32 * day, Bytes: 100},
+			want: Reach{Back: time.Hour}},
+		"half": {st: Stats{From: now.Add(-5 * day), Bytes: 5 * 86400}, b: Bounds{Age: 32 * day, Bytes: 10 * 86400},
+			want: Reach{Back: 5 * day, Limit: 10 * day, Left: 5 * day, Rate: 1}, miss: 20 * 86400},
+		"full": {st: Stats{From: now.Add(-5 * day), Bytes: 5 * 86400}, b: Bounds{Age: 32 * day, Bytes: 5 * 86400},
+			want: Reach{Back: 5 * day, Limit: 5 * day, Rate: 1}, miss: 25 * 86400, full: true},
+		"as old as it may be": {st: Stats{From: now.Add(-32 * day), Bytes: 1}, b: Bounds{Age: 32 * day, Bytes: 1 << 62},
+			want: Reach{Back: 32 * day, Limit: 32 * day, Rate: 1 / (32 * day).Seconds()}, full: true},
+	} {
+		got := x.st.Reach(now, x.b)
+		require.Equal(t, x.want, got, name)
+		require.Equal(t, x.miss, got.Missing(30*day), name)
+		require.Equal(t, x.full, got.Full(), name)
+	}
+}
+
 // The index names what is in a file, so a query skips the others without reading them.
 func TestAQuerySkips(t *testing.T) {
 	w := newWorld(t, fsystest.New())

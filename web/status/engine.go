@@ -126,6 +126,13 @@ type LogStatus struct {
 
 	HistoryBytes int64     `json:"history_bytes,omitempty"` // size of what is retained behind the log
 	HistoryFrom  time.Time `json:"history_from,omitzero"`   // when its oldest record was received
+	HistoryLimit int64     `json:"history_limit_bytes"`     // that it may take, as far as the disk has them
+
+	// How far back it can reach at the rate so far, 0 if that is not known, and how long until its oldest records are
+	// deleted.
+	HistoryReach float64 `json:"history_reach_seconds"`
+	HistoryLeft  float64 `json:"history_left_seconds"`
+	HistoryShort string  `json:"history_short,omitempty"` // why it does not reach back as far as an SLO needs
 }
 
 // CheckpointStatus is the latest checkpoint; Time is zero if there is none.

@@ -165,6 +165,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	s.specs.Publish(set)
+	a.status.measureHistory(set)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
 	noteUnknown(&s.config, s.first.Spec, opt.Log)
 	p.evaluation.rebuilds.Activate = a.reloader.activate

@@ -6,11 +6,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -76,9 +80,8 @@ func (e *engineStatus) get() status.Engine {
 	h := e.storage.engine.Health()
 	s := e.briefOf(&h)
 	history := e.storage.engine.History()
-	kept := history.Stats()
-	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable,
-		HistoryBytes: kept.Bytes, HistoryFrom: kept.From}
+	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable}
+	e.history(&h, &s.Log)
 	s.Checkpoint = status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State}
 	s.IDs = status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()}
 	s.Fold = status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark}
@@ -133,6 +136,35 @@ func (e *engineStatus) get() status.Engine {
 	s.Connections = e.conns.Status()
 	e.delivery(&s)
 	return s
+}
+
+// history says what is retained, and whether that is enough for the spec in force.
+func (e *engineStatus) history(h *engine.Health, s *status.LogStatus) {
+	now, known := time.Now(), Known(e.specs.InForce().Spec)
+	kept, b, r := e.reach(h, now)
+	s.HistoryBytes, s.HistoryFrom, s.HistoryLimit = kept.Bytes, kept.From, b.Bytes
+	s.HistoryReach, s.HistoryLeft = r.Limit.Seconds(), r.Left.Seconds()
+	s.HistoryShort = ShortHistory(&kept, b, now, known)
+}
+
+// reach says how far back the history reaches, in the bounds that settings and disk allow.
+func (e *engineStatus) reach(h *engine.Health, now time.Time) (retained.Stats, retained.Bounds, retained.Reach) {
+	history := e.storage.engine.History()
+	kept, b := history.Stats(), history.Bounds()
+	b.Bytes = spaceFor(&kept, b.Bytes, h.Disk.Free, h.Disk.LowWater)
+	return kept, b, kept.Reach(now, b)
+}
+
+// measureHistory publishes how far back the history reaches.
+func (e *engineStatus) measureHistory(set *metrics.Set) {
+	reach := func() retained.Reach {
+		h := e.storage.engine.Health()
+		_, _, r := e.reach(&h, time.Now())
+		return r
+	}
+	metric.HistoryReach.Read(set, func() float64 { return reach().Limit.Seconds() })
+	metric.HistoryLeft.Read(set, func() float64 { return reach().Left.Seconds() })
+	metric.HistoryNeeded.Read(set, func() float64 { return Known(e.specs.InForce().Spec).LongestWindow.Seconds() })
 }
 
 func webState(s engine.Status) status.State {

@@ -27,6 +27,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/traces"
+	"github.com/sloengine/sloengine/web/format"
 )
 
 // storage is the data directory: the log with what the engine makes of it, and what has files of its own.
@@ -140,6 +141,62 @@ func historyBounds(c *config.Config, longest time.Duration, disk uint64) retaine
 		b.Age = 0
 	}
 	return b
+}
+
+// spaceFor is how much a history may take: as much as the settings say, unless the disk has less.
+func spaceFor(kept *retained.Stats, most int64, free uint64, lowWater int64) int64 {
+	if lowWater < 0 {
+		return most
+	}
+	return min(most, kept.Bytes+max(0, int64(min(free, math.MaxInt64/2))-2*lowWater))
+}
+
+// ShortHistory says that a history cannot reach back as far as a spec needs; "": it can, or that is not known.
+func ShortHistory(kept *retained.Stats, b retained.Bounds, now time.Time, known *config.Known) string {
+	need := known.LongestWindow
+	of := func(reach time.Duration) string {
+		const day = 24 * time.Hour
+		if need >= 2*day { // a month may be an hour longer
+			return fmt.Sprintf("%d of the %d days that %s needs", reach/day, (need+day/2)/day, known.Longest)
+		}
+		return fmt.Sprintf("%s of the %s that %s needs", format.Duration(reach), format.Duration(need), known.Longest)
+	}
+	if b.Age > 0 && b.Age < need {
+		return "history reaches back at most " + of(b.Age) + "; raise log.retain"
+	}
+	r := kept.Reach(now, b)
+	missing := r.Missing(need)
+	switch {
+	case missing == 0:
+		return ""
+	case r.Full():
+		return fmt.Sprintf("history reaches back %s; %s more would do", of(r.Limit), format.Bytes(missing))
+	}
+	return fmt.Sprintf("history will reach back %s at the rate so far; %s more would do", of(r.Limit),
+		format.Bytes(missing))
+}
+
+// CheckHistory is the same for the data directory of an engine, running or not, with its settings.
+func CheckHistory(dir string, c *config.Config, known *config.Known) (string, error) {
+	source, err := engine.OpenLog(fsys.OS(), dir)
+	if err != nil {
+		return "", err
+	}
+	kept, err := source.Reach()
+	if err != nil {
+		return "", err
+	}
+	disk, err := fsys.Size(dir)
+	if err != nil {
+		return "", err
+	}
+	free, err := fsys.OS().Free(dir)
+	if err != nil {
+		return "", err
+	}
+	b := historyBounds(c, known.LongestWindow, disk)
+	b.Bytes = spaceFor(&kept, b.Bytes, free, c.Disk.LowWater)
+	return ShortHistory(&kept, b, time.Now(), known), nil
 }
 
 // growHistory retains more of the log where a reloaded spec needs it. It never retains less: a start does, so that a

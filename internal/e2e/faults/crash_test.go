@@ -259,6 +259,16 @@ func TestExport(t *testing.T) {
 	for i, id := range ids {
 		require.Equal(t, strconv.Itoa(i+1), id)
 	}
+	// With less space than it takes, the history does not reach back for the longest window.
+	small := e2etest.WriteFile(t, dir, "small.yaml", "log: {retain_bytes: 1KiB}\n")
+	data := filepath.Join(dir, "data")
+	for want, args := range map[string][]string{"": {"--data-dir", data, "-c", filepath.Join(dir, "engine.yaml")},
+		"crash/": {"--data-dir", data, "-c", small}} {
+		out, errs, code := e2etest.Command(t, append([]string{"check", "-f", specFile}, args...)...)
+		require.Zero(t, code, errs)
+		require.Equal(t, want != "", strings.Contains(out+errs, "more would do"), out+errs)
+		require.Contains(t, out+errs, want)
+	}
 	// A backup takes the history along if it is asked to, and an engine on the restored folder goes on with it.
 	for _, args := range [][]string{nil, {"--history"}} {
 		restored := t.TempDir()

@@ -144,8 +144,8 @@ func Default() Config {
 	return c
 }
 
-// retainBeyond is how much more of the log than the longest window is retained by default: for late events, and for what
-// a window rounds outward.
+// retainBeyond is how much more of the log than the longest window is retained by default: for late events, and because
+// windows are rounded outward.
 const retainBeyond = 48 * time.Hour
 
 // RetainFor is how far back the log is retained for a spec whose longest window is that; 0: it is not.
