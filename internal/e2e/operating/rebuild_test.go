@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,5 +100,78 @@ func TestChangedDefinitionTakesOver(t *testing.T) {
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(heldSpec, "95", "b|c"))
 	p = e2etest.Serve(t, dir, spec, heldSettings+"rebuild: off\n")
 	testkit.Eventually(t, "the SLO starts from zero", func() bool { return checkout(t, p) == "0.95: 0 good, 0 bad" })
+	p.Stop(t)
+}
+
+// TestForgottenStaysForgotten: the history still has the events of a forgotten service, and nothing that reads it
+// counts them, after a kill at any time, a rebuild, and when the service comes back.
+func TestForgottenStaysForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(heldSpec, "99", "a"))
+	p := e2etest.Serve(t, dir, spec, heldSettings)
+	restart := func() {
+		p.Kill()
+		p = e2etest.Serve(t, dir, spec, heldSettings)
+	}
+	send := func() (n e2etest.Answered) {
+		var b strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&b, `{"id":"%d","service":"shop","type":"order","outcome":%q,"attributes":{"kind":"a"}}`+"\n", i,
+				[]string{"success", "failure"}[i%2])
+		}
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", b.String())
+		require.Equal(t, http.StatusAccepted, status, answer)
+		require.NoError(t, json.Unmarshal([]byte(answer), &n))
+		return n
+	}
+	command := func(args ...string) string {
+		out, errs, code := e2etest.Command(t, args...)
+		require.Zero(t, code, "%s\n%s", out, errs)
+		return out
+	}
+	counts := func(want string) {
+		testkit.Eventually(t, "the counts are "+want, func() bool { return checkout(t, p) == want })
+	}
+	rebuilt := func(want string) {
+		before := e2etest.Counter(t, p, "sloengine_rebuilds_total")
+		command("rebuild", "--url", p.Base, "--slo", "shop/checkout")
+		testkit.Eventually(t, "it is rebuilt", func() bool {
+			return e2etest.Counter(t, p, "sloengine_rebuilds_total") > before
+		})
+		counts(want)
+	}
+	const none, all = "0.99: 0 good, 0 bad", "0.99: 50 good, 50 bad"
+	require.Equal(t, 100, send().Accepted)
+	counts(all)
+	command("forget", "--url", p.Base, "shop", "--restart")
+	restart()
+	counts(none)
+	rebuilt(none)
+	export := func(args ...string) int {
+		return strings.Count(command(append([]string{"export", "--data-dir", filepath.Join(dir, "data")}, args...)...), "\n")
+	}
+	require.Equal(t, 100, export(), "the log is as it was")
+	require.Zero(t, export("--slo", "shop/checkout"))
+
+	require.Equal(t, 100, send().Accepted)
+	counts(all)
+	restart()
+	rebuilt(all)
+	require.Equal(t, 100, export("--slo", "shop/checkout"))
+
+	// Forgotten after it left the spec, it comes back without its past.
+	e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(fmt.Sprintf(heldSpec, "99", "a"), "shop", "bank"))
+	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
+	require.Equal(t, http.StatusOK, status, answer)
+	command("forget", "--url", p.Base, "shop")
+	restart()
+	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(heldSpec, "99", "a"))
+	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
+	require.Equal(t, http.StatusOK, status, answer)
+	testkit.Eventually(t, "it has the counts of the history", func() bool {
+		return strings.Contains(p.Log.String(), "SLOs have the counts of the retained log")
+	})
+	counts(none)
 	p.Stop(t)
 }
