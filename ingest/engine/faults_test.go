@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -277,6 +279,45 @@ func TestClock(t *testing.T) {
 		again.commit("f")
 		requireOnce(t, again.counts(), []string{"a", "b", "c", "d", "e", "f"})
 		again.shutdown()
+	})
+}
+
+// What is retained is deleted for its age by the receive times of the log. A clock that is set far ahead for a while,
+// or back, deletes nothing.
+func TestClockJumpsKeepTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &settableClock{began: time.Now()}
+		opt := testOptions(fsystest.New())
+		opt.Now, opt.Uptime = clock.now, clock.uptime
+		opt.Checkpoint = CheckpointOptions{Interval: 10 * time.Second, LogBytes: 1000}
+		r := start(t, opt, Parts{History: retained.Bounds{Age: 24 * time.Hour, Bytes: 1 << 30}})
+		for i := range 300 {
+			r.commit(strconv.Itoa(i))
+		}
+		time.Sleep(5 * time.Minute)
+		before := r.History().Stats()
+		require.Greater(t, before.Files, 2)
+
+		clock.set(30*24*time.Hour, 0)
+		require.ErrorIs(t, r.refusal("x"), ErrClockJump)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, before, r.History().Stats())
+
+		clock.set(-time.Hour, 0)
+		for i := range 300 {
+			r.commit("back" + strconv.Itoa(i))
+		}
+		time.Sleep(5 * time.Minute)
+		after := r.History().Stats()
+		require.Greater(t, after.Files, before.Files)
+		require.Equal(t, before.First, after.First)
+		require.Equal(t, before.From, after.From)
+
+		clock.set(23*time.Hour, 23*time.Hour) // asleep for so long
+		r.commit("late")
+		time.Sleep(2 * time.Hour) // heartbeats come
+		require.Greater(t, r.History().Stats().First, after.First, "a day has really passed")
+		r.shutdown()
 	})
 }
 
