@@ -105,12 +105,8 @@ func (h *Handler) tryPage(c *gin.Context) {
 
 // try asks for the replay, and fills in what it found or how far it is.
 func (h *Handler) try(c *gin.Context, p *tryPage, s, candidate *slo.SLO, yaml []byte, last time.Duration) int {
-	of := func(s *slo.SLO) *spec.Spec {
-		return &spec.Spec{SLOs: []*slo.SLO{s}, Services: []spec.Service{{Name: s.ID.Service(),
-			Dimensions: spec.DefaultDimensions}}}
-	}
-	got := h.Opt.Try(backtest.Request{Key: p.ID + "\x00" + p.Form.Last + "\x00" + string(yaml), Before: of(s),
-		After: of(candidate), Last: last, Zone: time.UTC, Own: true, Within: tryFor})
+	got := h.Opt.Try(backtest.Request{Key: p.ID + "\x00" + p.Form.Last + "\x00" + string(yaml), Before: alone(s),
+		After: alone(candidate), Last: last, Zone: time.UTC, Own: true, Within: tryFor})
 	switch {
 	case got.Err != nil:
 		p.Problems = []string{format.Safe(got.Err.Error(), format.MaxText)}
@@ -203,9 +199,11 @@ func (f *tryForm) candidate(s *slo.SLO) (out *slo.SLO, yaml []byte, problems []s
 	if len(problems) > 0 {
 		return nil, nil, problems
 	}
-	yaml = spec.Encode(&spec.Spec{SLOs: []*slo.SLO{&x}, Services: []spec.Service{{Name: x.ID.Service(),
-		Dimensions: spec.DefaultDimensions}}})
-	_, found := spec.Load([]spec.File{{Name: "candidate", Data: yaml}})
+	written := x
+	written.Corrections = nil // they are no part of its entry, and name other SLOs
+	yaml = spec.Encode(alone(&written))
+	written.CausedBy = nil // other SLOs, which are as they were
+	_, found := spec.Load([]spec.File{{Name: "candidate", Data: spec.Encode(alone(&written))}})
 	for _, p := range found.Errors() {
 		text := p.Message
 		if p.Suggestion != "" {
@@ -214,6 +212,12 @@ func (f *tryForm) candidate(s *slo.SLO) (out *slo.SLO, yaml []byte, problems []s
 		bad("%s", format.Safe(text, format.MaxText))
 	}
 	return &x, yaml, problems
+}
+
+// alone is a spec of one SLO.
+func alone(s *slo.SLO) *spec.Spec {
+	return &spec.Spec{SLOs: []*slo.SLO{s}, Services: []spec.Service{{Name: s.ID.Service(),
+		Dimensions: spec.DefaultDimensions}}}
 }
 
 // readTier reads a line such as page 1h 5m 2%.
