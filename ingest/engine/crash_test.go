@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -148,7 +149,7 @@ func losePower(t *testing.T, opt Options, o *oracle, seed int64, crashes int) (f
 	case <-done:
 	case err := <-r.end:
 		r.end <- err
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Error("not enough operations")
 	}
 	cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -45,7 +46,7 @@ func TestFailedHeartbeatAnswersSenders(t *testing.T) {
 		select {
 		case err := <-answer:
 			require.ErrorIs(t, err, ErrPoisoned)
-		case <-time.After(time.Minute):
+		case <-time.After(testkit.Patience):
 			require.Fail(t, "the sender got no answer")
 		}
 		require.ErrorIs(t, <-r.end, wal.ErrPoisoned)

@@ -168,7 +168,7 @@ func TestRunConnectsAgain(t *testing.T) {
 	await := func(what string, c <-chan struct{}) {
 		select {
 		case <-c:
-		case <-time.After(30 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatal(what)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/slo/spec"
 )
@@ -84,7 +85,7 @@ func serving(t testing.TB, a *app, g *runGroup) (stop func()) {
 	case <-a.storage.engine.Ready():
 	case name := <-g.ended:
 		require.Fail(t, name+" ended")
-	case <-time.After(30 * time.Second):
+	case <-time.After(testkit.Patience):
 		require.Fail(t, "not ready in time")
 	}
 	return func() { require.NoError(t, g.stop(context.Background())) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,7 +39,7 @@ func TestFIFO(t *testing.T) {
 			select {
 			case err := <-done:
 				require.ErrorIs(t, err, context.Canceled)
-			case <-time.After(30 * time.Second):
+			case <-time.After(testkit.Patience):
 				t.Fatal("send goes on")
 			}
 		})

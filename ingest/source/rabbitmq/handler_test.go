@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/mapping"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var executions = &mapping.Settings{
@@ -160,7 +161,7 @@ func TestConditionalRetry(t *testing.T) {
 		require.Equal(t, "abc", d.Headers["trace"])
 		require.EqualValues(t, 1, d.Headers[headerRetries])
 		require.Equal(t, died.Body, d.Body)
-	case <-time.After(60 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the message did not return")
 	}
 	require.Len(t, r.all(), 2, "it is no failure")

@@ -142,7 +142,7 @@ reports:
 	target <- p
 	select {
 	case <-killed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("no mail:\n%s", p.Log)
 	}
 	require.Len(t, server.Received(), 1)

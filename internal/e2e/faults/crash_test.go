@@ -335,7 +335,7 @@ func TestSecondEngineIsRefused(t *testing.T) {
 	second, _ := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
 	select {
 	case <-second.Done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the second engine runs")
 	}
 	require.Equal(t, 1, second.Cmd.ProcessState.ExitCode())

@@ -117,7 +117,7 @@ func (d *damagedFolder) launch(t *testing.T, more ...string) (refused string) {
 	}
 	select {
 	case <-d.p.Done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("neither ready nor ended:\n%s", d.p.Log)
 	}
 	require.Equal(t, cli.ExitFailure, d.p.Cmd.ProcessState.ExitCode(), d.p.Log)

@@ -127,7 +127,7 @@ func runServe(t *testing.T, dir, from string, more ...string) (code int, stderr 
 	}, more...)...)
 	select {
 	case <-p.Done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("it runs:\n%s", p.Log)
 	}
 	return p.Cmd.ProcessState.ExitCode(), p.Log.String()

@@ -362,7 +362,7 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 		return len(missing) == 0
 	}
 	require.NotContains(t, e.Log.String(), "gather metrics", "a family has two sources, or cannot be read")
-	for deadline := time.Now().Add(30 * time.Second); !done() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testkit.Patience); !done() && time.Now().Before(deadline); {
 		testkit.Pause(100 * time.Millisecond)
 	}
 	require.Empty(t, missing, "defined and not on /metrics, or made to happen and not counted\n%s", e.Log)

@@ -144,7 +144,7 @@ func (f *fault) batch(t *testing.T, ago time.Duration) []byte {
 
 // deliver sends a request to an address until it is answered.
 func deliver(t *testing.T, address string, body []byte) {
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); testkit.Pause(20 * time.Millisecond) {
+	for until := time.Now().Add(testkit.Patience); time.Now().Before(until); testkit.Pause(20 * time.Millisecond) {
 		res, err := http.Post("http://"+address+"/v1/traces", "application/x-protobuf", bytes.NewReader(body))
 		if err != nil {
 			continue

@@ -129,7 +129,7 @@ func TestPublicSubscriptions(t *testing.T) {
 				texts = append(texts, u.Body)
 			}
 			require.Equal(t, updates, texts)
-		case <-time.After(30 * time.Second):
+		case <-time.After(testkit.Patience):
 			require.Fail(t, "no message")
 		}
 	}

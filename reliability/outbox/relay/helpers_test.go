@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(postgrestest.Main(m))) }
 
 // soon bounds the time on a busy machine.
-const soon = time.Minute
+const soon = testkit.Patience
 
 // fakeBroker takes messages in memory.
 type fakeBroker struct {

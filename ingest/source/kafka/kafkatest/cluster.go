@@ -27,7 +27,7 @@ import (
 )
 
 // readyWithin bounds the start of a cluster on a busy machine.
-const readyWithin = 2 * time.Minute
+const readyWithin = testkit.Patience
 
 // Users of the SASL listener, for both PLAIN and SCRAM. Alice may do everything, Mallory nothing.
 const (
@@ -209,7 +209,7 @@ func (c *Cluster) Admin(t testing.TB, use func(ctx context.Context, admin *kadm.
 	t.Helper()
 	client := c.Client(t)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	use(ctx, kadm.NewClient(client))
 }
@@ -236,7 +236,7 @@ func (c *Cluster) CreateTopic(t testing.TB, name string, partitions int, setting
 				}
 			}
 			return true
-		}, time.Minute, 10*time.Millisecond, "topic %s has no leaders", name)
+		}, testkit.Patience, 10*time.Millisecond, "topic %s has no leaders", name)
 	})
 }
 
@@ -281,7 +281,7 @@ func (c *Cluster) Records(t testing.TB, topic string) (list []*kgo.Record) {
 	client := c.Client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.KeepControlRecords())
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for len(left) > 0 {
 		fetches := client.PollFetches(ctx)

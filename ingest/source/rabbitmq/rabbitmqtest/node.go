@@ -35,7 +35,7 @@ import (
 const scripts = "/usr/lib/rabbitmq/bin"
 
 // readyWithin bounds the start of a node on a busy machine.
-const readyWithin = 2 * time.Minute
+const readyWithin = testkit.Patience
 
 // Users of a node. Alice may do everything in every virtual host, Mallory nothing in any.
 const (
