@@ -42,7 +42,8 @@ running engine: which SLOs start from zero, which resume parked counts, which ar
 removed, and until when the engine retains their counts. Of services that send spans, it
 shows which attributes an SLO that starts needs, and since when spans keep them. It also
 shows what the log lacks for such an SLO: events of types that were rejected, with their
-number and since when, what exceeded rate limits, and how far back the history reaches.`,
+number and since when, what exceeded rate limits, how far back the history reaches, and
+about how long a rebuild from it takes.`,
 		Example: `  sloengine diff specs/ specs.new/
   sloengine diff --running specs.new/`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,6 +140,10 @@ type past struct {
 	Started     time.Time `json:"started"`               // of the engine
 	Limited     uint64    `json:"limited"`               // events over a rate limit since then, not in the log
 	Sampled     uint64    `json:"sampled"`               // that others stand for since then
+
+	HistoryEvents  uint64   `json:"history_events"`
+	RebuildSeconds float64  `json:"rebuild_seconds"` // of the SLOs of one service, estimated; 0: they are not rebuilt
+	Held           []string `json:"held"`            // SLOs that start, and have an earlier definition in force already
 }
 
 // readPast asks what the log lacks for the SLOs that start.
@@ -146,9 +151,12 @@ func (c *plannedChange) readPast(ctx context.Context, engine *remote.Client, cfg
 	var state struct {
 		Started time.Time `json:"started"`
 		Log     struct {
-			HistoryFrom time.Time `json:"history_from"`
+			HistoryFrom    time.Time `json:"history_from"`
+			HistoryEvents  uint64    `json:"history_events"`
+			RebuildSeconds float64   `json:"rebuild_seconds"`
 		} `json:"log"`
-		Ingest struct {
+		Rebuild *counting.RebuildProgress `json:"rebuild"`
+		Ingest  struct {
 			Limited uint64 `json:"limited"`
 			Sampled uint64 `json:"sampled"`
 		} `json:"ingest"`
@@ -156,7 +164,14 @@ func (c *plannedChange) readPast(ctx context.Context, engine *remote.Client, cfg
 	if err := engine.Read(ctx, "/api/v1/engine", nil, &state); err != nil {
 		return err
 	}
-	c.Past = &past{state.Log.HistoryFrom, state.Started, state.Ingest.Limited, state.Ingest.Sampled}
+	c.Past = &past{HistoryFrom: state.Log.HistoryFrom, Started: state.Started, Limited: state.Ingest.Limited,
+		Sampled: state.Ingest.Sampled, HistoryEvents: state.Log.HistoryEvents, RebuildSeconds: state.Log.RebuildSeconds,
+		Held: []string{}}
+	for _, id := range c.Started {
+		if state.Rebuild != nil && slices.Contains(state.Rebuild.Held, id) {
+			c.Past.Held = append(c.Past.Held, id)
+		}
+	}
 	var seen struct {
 		Types []rejects.Type `json:"types"`
 	}
@@ -237,10 +252,20 @@ func printChange(w io.Writer, c *plannedChange) {
 		if p.HistoryFrom.IsZero() {
 			fmt.Fprintln(w, "The engine retains no history.")
 		} else {
-			fmt.Fprintf(w, "The history reaches back to %s.\n", p.HistoryFrom.UTC().Format(time.RFC3339))
-			if len(c.Started) > 0 {
-				fmt.Fprintln(w, "SLOs that start from zero are rebuilt from it, unless engine.yaml has rebuild: off.")
+			fmt.Fprintf(w, "The history reaches back to %s, with %d events.\n", p.HistoryFrom.UTC().Format(time.RFC3339),
+				p.HistoryEvents)
+			switch {
+			case len(c.Started) == 0:
+			case p.RebuildSeconds == 0:
+				fmt.Fprintln(w, "SLOs that start from zero are not rebuilt from it: engine.yaml has rebuild: off.")
+			default:
+				fmt.Fprintf(w, "SLOs that start from zero are rebuilt from it, in about %s for each service.\n",
+					max(time.Second, time.Duration(p.RebuildSeconds*float64(time.Second)).Round(time.Second)))
 			}
+		}
+		for _, id := range p.Held {
+			fmt.Fprintf(w, "%s  has an earlier definition in force until its counts are rebuilt. That rebuild is canceled.\n",
+				cli.Printable(id))
 		}
 		if p.Limited+p.Sampled > 0 {
 			fmt.Fprintf(w, "Since %s, %d events exceeded rate limits and %d were sampled: the log lacks them.\n",

@@ -59,6 +59,8 @@ type Rebuilder struct {
 	now      RebuildProgress           // of the job; no SLOs: there is none
 	failures map[string]rebuildFailure // by service, of those that wait; "" is that nothing can be chosen
 
+	perEvent time.Duration // what an event of the history took at the last rebuild; 0: there was none
+
 	checkpoint uint64 // position of the newest one at the last look
 
 	done, failed, records *metrics.Counter
@@ -203,6 +205,25 @@ func (r *Rebuilder) Failing() (since time.Time, reason string) {
 	return time.Time{}, ""
 }
 
+// Takes estimates how long a rebuild of the SLOs of one service takes, from the last one if the history was long enough
+// to tell; 0 if there will be none.
+func (r *Rebuilder) Takes() time.Duration {
+	if r.o.Off || r.counts.engine.History().Bounds().Age == 0 {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := cmp.Or(r.perEvent, time.Duration(float64(perEventOfCore)/r.o.CPU))
+	return one * time.Duration(r.counts.engine.History().Stats().Events)
+}
+
+// perEventOfCore is what an event of a history takes of a core, see BenchmarkRebuild. A rebuild of minTimed events is
+// long enough to be measured.
+const (
+	perEventOfCore = time.Microsecond
+	minTimed       = 100_000
+)
+
 // tidy deletes files once two checkpoints hold their counts: a start may have to take the older one.
 func (r *Rebuilder) tidy() error {
 	at := r.counts.engine.Health().Checkpoint.Position
@@ -294,9 +315,15 @@ func (r *Rebuilder) rebuild(ctx context.Context, j *job, lone *fold.Lone) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
+	began, events := time.Now(), r.counts.engine.History().Stats().Events
 	first, err := r.read(ctx, l, reader, j)
 	if err != nil {
 		return err
+	}
+	if events >= minTimed {
+		r.mu.Lock()
+		r.perEvent = time.Since(began) / time.Duration(events)
+		r.mu.Unlock()
 	}
 	r.o.Step(StepRebuildCounted)
 	// From here on the log stays, and a last look at it keeps the work at the takeover small.

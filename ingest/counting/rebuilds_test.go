@@ -56,6 +56,9 @@ func TestRebuildThatFails(t *testing.T) {
 	require.Contains(t, w.reb.Progress().Failing, "the disk is broken")
 	w.disk.ClearFaults()
 	w.rebuilt()
+	events := w.eng.History().Stats().Events
+	require.NotZero(t, events)
+	require.GreaterOrEqual(t, w.reb.Takes(), time.Duration(events)*time.Microsecond, "none was measured")
 	testkit.Eventually(t, "it does not fail any more", func() bool {
 		since, _ := w.reb.Failing()
 		return since.IsZero()

@@ -133,6 +133,9 @@ type LogStatus struct {
 	HistoryReach float64 `json:"history_reach_seconds"`
 	HistoryLeft  float64 `json:"history_left_seconds"`
 	HistoryShort string  `json:"history_short,omitempty"` // why it does not reach back as far as an SLO needs
+
+	HistoryEvents  uint64  `json:"history_events,omitempty"`
+	RebuildSeconds float64 `json:"rebuild_seconds,omitempty"` // of the SLOs of one service from the history, estimated
 }
 
 // CheckpointStatus is the latest checkpoint; Time is zero if there is none.

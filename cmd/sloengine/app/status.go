@@ -145,6 +145,7 @@ func (e *engineStatus) history(h *engine.Health, s *status.LogStatus) {
 	s.HistoryBytes, s.HistoryFrom, s.HistoryLimit = kept.Bytes, kept.From, b.Bytes
 	s.HistoryReach, s.HistoryLeft = r.Limit.Seconds(), r.Left.Seconds()
 	s.HistoryShort = ShortHistory(&kept, b, now, known)
+	s.HistoryEvents, s.RebuildSeconds = kept.Events, e.evaluation.rebuilds.Takes().Seconds()
 }
 
 // reach says how far back the history reaches, in the bounds that settings and disk allow.
