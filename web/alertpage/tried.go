@@ -72,9 +72,28 @@ func newTryResult(id string, r *backtest.Result, now time.Time, incident func(id
 		}
 	}
 	both := []chart.TriedLine{budgetLine(running, before), budgetLine(candidate, after)}
-	out.Budget = chart.NewTried(sp, both, marked, now)
+	out.Budget = chart.NewTried(observed(sp, both), both, marked, now)
 	out.alerts(r, before, after, now, incident)
 	return out
+}
+
+// observed is the part of a span from the first hour on of which a line has the budget, but the last day at least. What
+// the lines have before it, which is nothing, is removed from them.
+func observed(sp slo.Span, all []chart.TriedLine) slo.Span {
+	from := sp.To.Add(-24 * time.Hour)
+	for _, l := range all {
+		i := slices.IndexFunc(l.Left, func(p chart.TriedPoint) bool { return !math.IsNaN(p.Left) })
+		if i >= 0 && l.Left[i].At.Before(from) {
+			from = l.Left[i].At
+		}
+	}
+	if from.Before(sp.From) {
+		return sp
+	}
+	for i, l := range all {
+		all[i].Left = slices.DeleteFunc(l.Left, func(p chart.TriedPoint) bool { return p.At.Before(from) })
+	}
+	return slo.Span{From: from, To: sp.To}
 }
 
 func (t *tryResult) figures(before, after *backtest.Side) {

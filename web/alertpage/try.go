@@ -202,7 +202,7 @@ func (f *tryForm) candidate(s *slo.SLO) (out *slo.SLO, yaml []byte, problems []s
 	written := x
 	written.Corrections = nil // they are no part of its entry, and name other SLOs
 	yaml = spec.Encode(alone(&written))
-	written.CausedBy = nil // other SLOs, which are as they were
+	written.CausedBy, written.Links = nil, nil // as they were, and causes are other SLOs
 	_, found := spec.Load([]spec.File{{Name: "candidate", Data: spec.Encode(alone(&written))}})
 	for _, p := range found.Errors() {
 		text := p.Message

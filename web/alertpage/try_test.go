@@ -1,13 +1,17 @@
 package alertpage
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/chart"
 )
 
 // Each SLO can be tried with the values that it has, whatever other SLOs its causes and corrections name.
@@ -35,4 +39,26 @@ func TestAsItIsCanBeTried(t *testing.T) {
 	}
 	require.Positive(t, causes)
 	require.Positive(t, corrections)
+}
+
+// The chart of a young log shows the time of which the budget is known, and a day at least.
+func TestObservedPartIsShown(t *testing.T) {
+	to := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	sp := slo.Span{From: to.Add(-30 * 24 * time.Hour), To: to}
+	for known, want := range map[int]time.Duration{1: 24 * time.Hour, 100: 99 * time.Hour, 720: 719 * time.Hour,
+		721: 720 * time.Hour} {
+		line := chart.TriedLine{}
+		for i := range 721 {
+			left := math.NaN()
+			if i >= 721-known {
+				left = 0.5
+			}
+			line.Left = append(line.Left, chart.TriedPoint{At: sp.From.Add(time.Duration(i) * time.Hour), Left: left})
+		}
+		all := []chart.TriedLine{line}
+		got := observed(sp, all)
+		require.Equal(t, slo.Span{From: to.Add(-want), To: to}, got, known)
+		require.False(t, all[0].Left[0].At.Before(got.From))
+		require.Len(t, all[0].Left, int(want/time.Hour)+1)
+	}
 }
