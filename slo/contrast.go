@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Contrast finds attribute values that are more frequent among the bad events of an SLO than among the good ones of
@@ -263,9 +261,9 @@ func (c *Contrast) strongest(bad, good []sample, usable []bool, tests int) (best
 	if len(bad) < MinBad || len(good) == 0 {
 		return best, false
 	}
-	byTime := func(a, b *sample) int { return cmp.Compare(a.at, b.at) }
-	order.By(bad, byTime)
-	order.By(good, byTime)
+	byTime := func(a, b sample) int { return cmp.Compare(a.at, b.at) }
+	slices.SortStableFunc(bad, byTime)
+	slices.SortStableFunc(good, byTime)
 	width := strata(bad, good)
 	counts := make([]tally, len(c.tokens))
 	var touched []uint32

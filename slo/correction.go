@@ -1,9 +1,8 @@
 package slo
 
 import (
+	"slices"
 	"time"
-
-	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Correction is planned maintenance: time that is taken out of the budgets of
@@ -85,7 +84,7 @@ func sinceStep(t time.Time, step time.Duration) time.Duration {
 // MergeSpans joins spans that overlap or touch and drops empty ones. It sorts
 // all in place.
 func MergeSpans(all []Span) []Span {
-	order.By(all, func(a, b *Span) int { return a.From.Compare(b.From) })
+	slices.SortFunc(all, func(a, b Span) int { return a.From.Compare(b.From) })
 	var out []Span
 	for _, s := range all {
 		if s.Duration() == 0 {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Account is what bad events are charged to in a ledger.
@@ -27,12 +25,12 @@ const (
 var LedgerOrder = []Account{AccountMaintenance, AccountDependency, AccountDeployment, AccountIncident}
 
 // CheckLedgerOrder says what is wrong with an order of accounts.
-func CheckLedgerOrder(accounts []Account) error {
-	for i, a := range accounts {
+func CheckLedgerOrder(order []Account) error {
+	for i, a := range order {
 		switch {
 		case !slices.Contains(LedgerOrder, a):
 			return fmt.Errorf("unknown account %q (want %s)", a, accountList(LedgerOrder))
-		case slices.Contains(accounts[:i], a):
+		case slices.Contains(order[:i], a):
 			return fmt.Errorf("duplicate account %q", a)
 		}
 	}
@@ -84,9 +82,9 @@ const MaxExplanations = 2000
 // judged, to whole slices: those are charged as one. So what is charged stays the same as counts age. Where several
 // explain a moment, the account that comes first in the order is charged, and within an account what began first. An
 // account that the order lacks is not charged, except for corrections, which come first always.
-func NewLedgerPlan(sp Span, accounts []Account, slice time.Duration, all []Explanation) *LedgerPlan {
+func NewLedgerPlan(sp Span, order []Account, slice time.Duration, all []Explanation) *LedgerPlan {
 	rank := map[Account]int{AccountCorrection: 0}
-	for i, a := range accounts {
+	for i, a := range order {
 		rank[a] = i + 1
 	}
 	known := make([]Explanation, 0, len(all))
@@ -102,7 +100,7 @@ func NewLedgerPlan(sp Span, accounts []Account, slice time.Duration, all []Expla
 			known = append(known, e)
 		}
 	}
-	order.By(known, func(a, b *Explanation) int {
+	slices.SortStableFunc(known, func(a, b Explanation) int {
 		return cmp.Or(cmp.Compare(rank[a.Account], rank[b.Account]), b.From.Compare(a.From))
 	})
 	p := &LedgerPlan{Span: sp, Unread: max(0, len(known)-MaxExplanations)}
@@ -126,7 +124,7 @@ func NewLedgerPlan(sp Span, accounts []Account, slice time.Duration, all []Expla
 			pieces = append(pieces, piece{s, i})
 		}
 	}
-	order.By(pieces, func(a, b *piece) int { return a.From.Compare(b.From) })
+	slices.SortFunc(pieces, func(a, b piece) int { return a.From.Compare(b.From) })
 	for _, x := range pieces {
 		if n := len(p.Pieces); n > 0 && p.line[n-1] == x.line && p.Pieces[n-1].To.Equal(x.From) {
 			p.Pieces[n-1].To = x.To
@@ -159,7 +157,7 @@ func ledgerLines(all []Explanation, rank map[Account]int) []LedgerLine {
 		x.spans = MergeSpans(x.spans)
 		x.Times, x.From, x.To = len(x.spans), x.spans[0].From, x.spans[len(x.spans)-1].To
 	}
-	order.By(out, func(a, b *LedgerLine) int {
+	slices.SortStableFunc(out, func(a, b LedgerLine) int {
 		return cmp.Or(cmp.Compare(rank[a.Account], rank[b.Account]), a.From.Compare(b.From), cmp.Compare(a.Name, b.Name))
 	})
 	same := map[string]int{}
