@@ -478,18 +478,6 @@ func (l *lane) take(r *replay, report *sla.Report) {
 	}
 }
 
-// keepLast keeps the last report of a time, of the worst group.
-func keepLast(all map[string][]Day, date string, at time.Time, x *sla.SLOReport) {
-	id := string(x.SLO.ID)
-	list := all[id]
-	switch n := len(list) - 1; {
-	case n < 0 || list[n].Date != date:
-		all[id] = append(list, newDay(date, at, x))
-	case list[n].At.Before(at) || worse(x, &list[n]):
-		list[n] = newDay(date, at, x)
-	}
-}
-
 // uncounted lists the SLOs that the engine does not evaluate, since they are on series of a Prometheus.
 func (l *lane) uncounted() (ids []string) {
 	for _, s := range l.spec.SLOs {

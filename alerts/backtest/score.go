@@ -370,3 +370,15 @@ func (r *rating) compare(before, after *lane) (total Pair, subjects []Subject) {
 	}
 	return total, subjects
 }
+
+// keepLast keeps the last report of a time, of the worst group.
+func keepLast(all map[string][]Day, date string, at time.Time, x *sla.SLOReport) {
+	id := string(x.SLO.ID)
+	list := all[id]
+	switch n := len(list) - 1; {
+	case n < 0 || list[n].Date != date:
+		all[id] = append(list, newDay(date, at, x))
+	case list[n].At.Before(at) || worse(x, &list[n]):
+		list[n] = newDay(date, at, x)
+	}
+}

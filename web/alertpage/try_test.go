@@ -41,7 +41,7 @@ func TestAsItIsCanBeTried(t *testing.T) {
 	require.Positive(t, corrections)
 }
 
-// The chart of a young log shows the time of which the budget is known, and a day at least.
+// The chart of a log that began lately shows the time of which the budget is known, and a day at least.
 func TestObservedPartIsShown(t *testing.T) {
 	to := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	sp := slo.Span{From: to.Add(-30 * 24 * time.Hour), To: to}
