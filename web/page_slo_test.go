@@ -105,6 +105,13 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 	has(medcare, "These numbers are stale")
 }
 
+func TestOnlyLinksOfTheWebAreShown(t *testing.T) {
+	for _, to := range []string{"javascript:alert(1)", "//example.org", "https://", "data:text/html,x", ""} {
+		require.Empty(t, site.AddLink(nil, "x", to), to)
+	}
+	require.Len(t, site.AddLink(nil, "x", "http://example.org"), 1)
+}
+
 func TestRulesToCopyAreTheGeneratedOnes(t *testing.T) {
 	b := newBench(t)
 	b.rep.SLOs[0].SLO.MaxGroups = 1000

@@ -404,7 +404,8 @@ func TestBehindAPrefix(t *testing.T) {
 		require.Equal(t, http.StatusOK, rec.Code, page)
 		for n := range check(t, rec.Body.String()).Descendants() {
 			for _, a := range n.Attr {
-				if (a.Key == "href" || a.Key == "src" || a.Key == "action") && !strings.HasPrefix(a.Val, "#") {
+				if (a.Key == "href" || a.Key == "src" || a.Key == "action") && !strings.HasPrefix(a.Val, "#") &&
+					!strings.HasPrefix(a.Val, "https://grafana.example.org/") { // a link of the spec
 					require.True(t, strings.HasPrefix(a.Val, "/slo-engine/"), "%s=%q", a.Key, a.Val)
 					if a.Key != "action" && !strings.Contains(a.Val, "/openapi") {
 						require.Less(t, b.get(a.Val).Code, 400, a.Val)
