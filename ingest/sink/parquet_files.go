@@ -161,6 +161,10 @@ func (s *Parquet) save(w *parquet.Writer, kind string, to parquetState) (err err
 func (s *Parquet) finish(state *parquetState) error {
 	for n, name := range state.Staged {
 		from, to := s.file(stagedDir, fmt.Sprintf(stagedName, state.Save, n)), s.file(name)
+		// The folder may be of a disk that is gone: making it again would be on another one.
+		if _, err := s.o.FS.List(s.o.Dir); err != nil {
+			return missing(s.o.Dir, err)
+		}
 		if err := fsys.MkdirAllSynced(s.o.FS, filepath.Dir(to), parquet.SiteMkdir); err != nil {
 			return err
 		}
