@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
@@ -149,6 +150,9 @@ type walk struct {
 func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 	stop func(*walk) error) (_ *walk, err error) {
 	first, err := p.firstSpec(ctx)
+	if err == nil {
+		err = p.await(ctx, to)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +195,19 @@ func (p *Past) walk(ctx context.Context, folds int, to uint64, further bool,
 		return nil, fmt.Errorf("%w: the log ends with record %d, before %d", retained.ErrNotRetained, w.Last, to)
 	}
 	return w, halt()
+}
+
+// await waits a moment for a record: the folder of a running engine says a little later how far its log is durable.
+func (p *Past) await(ctx context.Context, seq uint64) error {
+	for n := 0; seq != 0 && n < 30; n++ {
+		for _, err := range p.Source.Records(ctx, retained.Query{From: seq, To: seq + 1}) {
+			return err
+		}
+		if !retry.Sleep(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	return context.Cause(ctx)
 }
 
 func (w *walk) apply(rec *wal.Record, behind bool) error {
