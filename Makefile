@@ -5,7 +5,7 @@ PKGS    := ./...
 BUILD   := -X main.version=$(shell git describe --tags --match 'v*' --dirty 2>/dev/null) \
 	-X main.commit=$(shell git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null) \
 	-X main.date=$(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
-LDFLAGS := -s -w -funcalign=16 $(BUILD)
+LDFLAGS := -s -w $(BUILD)
 LINT    := $(GO) tool -modfile=.ci/tools.mod golangci-lint
 BENCHTIME ?= 1s
 FUZZTIME  ?= 20s

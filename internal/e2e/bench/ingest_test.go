@@ -103,8 +103,12 @@ func (c *rawClient) post(seq uint64) (status int, err error) {
 	}
 }
 
+// benchEngine retains no log unless the settings are about the log: what it is compared with retains none.
 func benchEngine(b *testing.B, dir, settings string) *e2etest.Process {
 	b.Helper()
+	if !strings.Contains(settings, "log: {segment") {
+		settings += "log: {retain: 0}\n"
+	}
 	spec, err := filepath.Abs("../../../testdata/specs/insurance.yaml")
 	require.NoError(b, err)
 	return e2etest.Serve(b, dir, spec, "disk: {low_water: 64MiB}\n"+settings)
