@@ -48,8 +48,10 @@ counts nothing twice.`,
 			}
 			o.Token, o.TokenFile = secret.Token, secret.File
 			o.Files, o.RetryFor = files, d
-			if o.Map, err = readMap(mapped, o.Service, o.Type); err != nil {
-				return err
+			if mapped != "" {
+				if o.Map, err = readMap(mapped, o.Service, o.Type); err != nil {
+					return err
+				}
 			}
 			o.Logger = slog.New(slog.NewTextHandler(s.Err, nil))
 			err = send.Run(c.Context(), o)
@@ -97,9 +99,6 @@ counts nothing twice.`,
 
 // readMap reads --map. Service and type may come from their flags.
 func readMap(text, service, typ string) (*mapping.Mapping, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // there is no map
-	}
 	name, data := "--map", []byte(text)
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		name = text

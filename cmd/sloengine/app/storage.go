@@ -131,7 +131,7 @@ func (b *builder) startConfig(s *storage) []byte {
 	return first.Encoded
 }
 
-// historyBounds are how much of the log is retained on a disk of that size for a spec whose longest window is that.
+// historyBounds are the bounds of the retained log for the longest window of a spec and the size of the disk.
 func historyBounds(c *config.Config, longest time.Duration, disk uint64) retained.Bounds {
 	b := retained.Bounds{Age: c.RetainFor(longest), Bytes: int64(min(disk/10, math.MaxInt64))}
 	if c.Log.RetainBytes != nil {

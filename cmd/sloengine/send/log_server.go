@@ -13,7 +13,7 @@ import (
 
 // This file reads the logs of servers that write neither JSON nor what Apache writes.
 
-// statusNone is that of a request whose client left before it was answered, which nginx logs the same way.
+// statusNone is the status of a request that the client gave up before the answer, as nginx logs it.
 const statusNone = 499
 
 // haproxyTimeBytes is the length of 02/Jan/2006:15:04:05.000, which is in the zone of the machine.

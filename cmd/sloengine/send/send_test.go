@@ -640,7 +640,7 @@ func TestBackfillSaysWhatItCovers(t *testing.T) {
 	}, queries)
 }
 
-// JSON of another form becomes events by a map, whose constants the flags give where it has none.
+// JSON of another form becomes events by a map. Flags give the service and the type that it has not.
 func TestMap(t *testing.T) {
 	const line = `{"ts":"2026-11-20T09:00:00Z","took":12,"http":{"status":%d,"route":"/pay"}}`
 	s := newServer(t)

@@ -148,7 +148,7 @@ func Default() Config {
 // windows are rounded outward.
 const retainBeyond = 48 * time.Hour
 
-// RetainFor is how far back the log is retained for a spec whose longest window is that; 0: it is not.
+// RetainFor is how far back the log is retained for the longest window of a spec; 0: it is not retained.
 func (c *Config) RetainFor(longest time.Duration) time.Duration {
 	if c.Log.Retain != nil {
 		return *c.Log.Retain
