@@ -2,8 +2,8 @@
 // logs from files or standard input, follows them if asked to, and posts them to
 // a server until every line is accepted, known already, or rejected for good.
 //
-// A Parser makes an event of a record of an access log (the common and combined formats of Apache and nginx, nginx
-// logs written as JSON) or of a file of events, a Reader of a whole stream. A record that cannot be read is a
+// A Parser makes an event of a record of an access log (see Formats), of a file of events, or of JSON that a map reads,
+// a Reader of a whole stream. A record that cannot be read is a
 // *LineError and nothing more: the next one is read as if it had not been there. It is one package of its size because
 // nothing else reads logs.
 //
